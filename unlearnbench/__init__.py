@@ -1,0 +1,1 @@
+"""unlearnbench: a benchmark harness for graph unlearning."""

@@ -1,0 +1,97 @@
+"""Aggregators make one prediction of what the members of a sharded method say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unlearnbench.component import Component
+from unlearnbench.graph import Graph
+from unlearnbench.seeds import keyed_hash
+from unlearnbench.task import Task, View
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """What S members say of n nodes; read-only.
+
+    Args:
+        embeddings: float32 [S, n, d], outputs of the last message-passing layer.
+        logits: float32 [S, n, C].
+        shard: int64 [n], the node's own shard, -1 for a node of none.
+        sizes: int64 [S], nodes each member was trained on; 0: retired, never votes.
+    """
+
+    embeddings: Tensor
+    logits: Tensor
+    shard: Tensor
+    sizes: Tensor
+
+    @property
+    def voting(self) -> Tensor:
+        """Tell which members vote: bool [S]."""
+        return self.sizes > 0
+
+    def log_probabilities(self) -> Tensor:
+        """Give the members' log-probabilities: [S, n, C]."""
+        return torch.log_softmax(self.logits, dim=-1)
+
+    def chunk(self, start: int, stop: int) -> Members:
+        """Cut out nodes `start` to `stop`."""
+        return Members(self.embeddings[:, start:stop], self.logits[:, start:stop], self.shard[start:stop], self.sizes)
+
+
+class Aggregator(Component, ABC):
+    """Combines members; some learn how, from a sample U of the training nodes.
+
+    Attributes:
+        sample: How many training nodes it learns from: a count if at least 1, else a share;
+            None: nothing to learn, `fit` is not called.
+        view: Which graph the members see when they speak of U: `TARGETS` (the paper's: the
+            subgraph induced by U) or `SHARD`.
+    """
+
+    sample: float | None = None
+    view: View = View.TARGETS
+
+    def fit(self, task: Task, members: Members, graph: Graph) -> None:
+        """Learn from U, from scratch; nothing of an earlier fit may survive.
+
+        Args:
+            task: Chance comes from `task.generator`.
+            members: What the members say of U.
+            graph: The subgraph induced by U, with labels, in the order of `members`.
+        """
+
+    @abstractmethod
+    def combine(self, members: Members) -> Tensor:
+        """Give log-probabilities [n, C], row by row: a row depends on no other row."""
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the learned parameters, by name."""
+        return {}
+
+
+def sample_of(aggregator: Aggregator, task: Task) -> Tensor:
+    """Draw U: the training nodes with the smallest keyed hash of their id.
+
+    U refills after a request, and equals the U of a run that never saw the forgotten nodes.
+
+    Returns:
+        int64 [m], ids, ascending.
+    """
+    ids = task.graph.ids
+    wanted = aggregator.sample or 0
+    count = int(wanted) if wanted >= 1 else round(wanted * len(ids))
+    hashed = keyed_hash(ids, task.key("sample")).to(ids.device)
+    order = torch.sort(hashed, stable=True).indices
+    return ids[order[: max(1, min(count, len(ids)))]].sort().values
+
+
+def log_of_mean(probabilities: Tensor) -> Tensor:
+    """Give the logarithm of probabilities, with zeros lifted so that it stays finite."""
+    return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

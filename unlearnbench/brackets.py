@@ -1,0 +1,140 @@
+"""The bracket notation: `graphrevoker[sem_weight=0]`, `sharded[partitioner=bekm[slack=0]]`.
+
+Grammar: `name`, or `name[key=value, ...]`, where a value is a bracket again or plain text
+without commas and brackets, or text in double quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from unlearnbench.errors import UsageError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*")
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+BARE_VALUE = re.compile(r'[^\[\],="\n\r]+')
+QUOTED = re.compile(r'"([^"\n\r]*)"')
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A name with the arguments that stood in its bracket, not yet looked up anywhere.
+
+    Args:
+        name: A component's name, perhaps with its distribution: `dist:name`.
+        arguments: Key to text, or to a bracket where the value had one itself.
+    """
+
+    name: str
+    arguments: dict[str, str | Bracket] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.arguments:
+            return self.name
+        inside = ",".join(f"{key}={_show(value)}" for key, value in self.arguments.items())
+        return f"{self.name}[{inside}]"
+
+
+def _show(value: str | Bracket) -> str:
+    text = str(value)
+    plain = isinstance(value, Bracket) or bool(BARE_VALUE.fullmatch(text)) and text == text.strip()
+    return text if plain else f'"{text}"'
+
+
+class _Reader:
+    """Reads one text from left to right; errors say at which character."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, wanted: str) -> UsageError:
+        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
+        return UsageError(
+            f"Cannot read {self.text!r}: expected {wanted} at character {self.at + 1}, found {found}.",
+            "The form is name[key=value,key=other[key=value]].",
+        )
+
+    def skip(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in " \t":
+            self.at += 1
+
+    def take(self, char: str) -> bool:
+        self.skip()
+        if self.text[self.at : self.at + 1] == char:
+            self.at += 1
+            return True
+        return False
+
+    def match(self, pattern: re.Pattern[str], wanted: str) -> re.Match[str]:
+        self.skip()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.fail(wanted)
+        self.at = found.end()
+        return found
+
+    def bracket(self) -> Bracket:
+        name = self.match(NAME, "a name")[0]
+        return Bracket(name, self.arguments() if self.take("[") else {})
+
+    def arguments(self) -> dict[str, str | Bracket]:
+        found: dict[str, str | Bracket] = {}
+        if self.take("]"):
+            return found
+        while True:
+            key = self.match(KEY, "a parameter's name")[0]
+            if key in found:
+                raise UsageError(f"Parameter {key!r} is given twice in {self.text!r}.", "Leave one out.")
+            if not self.take("="):
+                raise self.fail("'='")
+            found[key] = self.value()
+            if self.take("]"):
+                return found
+            if not self.take(","):
+                raise self.fail("',' or ']'")
+
+    def value(self) -> str | Bracket:
+        self.skip()
+        quoted = QUOTED.match(self.text, self.at)
+        if quoted is not None:
+            self.at = quoted.end()
+            return quoted[1]
+        start = self.at
+        text = self.match(BARE_VALUE, "a value")[0].strip()
+        if self.text[self.at : self.at + 1] == "[":
+            self.at = start
+            return self.bracket()
+        return text
+
+
+def parse_bracket(text: str) -> Bracket:
+    """Read one component with its arguments.
+
+    Raises:
+        UsageError: The text does not follow the grammar; the message says where.
+    """
+    reader = _Reader(text)
+    bracket = reader.bracket()
+    reader.skip()
+    if reader.at != len(text):
+        raise reader.fail("',' or the end")
+    return bracket
+
+
+def split_names(texts: Sequence[str]) -> list[str]:
+    """Split comma-separated lists at the commas that stand outside brackets and quotes."""
+    names: list[str] = []
+    for text in texts:
+        depth, quoted, start = 0, False, 0
+        for at, char in enumerate(text):
+            quoted ^= char == '"'
+            if not quoted:
+                depth += (char == "[") - (char == "]")
+            if char == "," and depth == 0 and not quoted:
+                names.append(text[start:at])
+                start = at + 1
+        names.append(text[start:])
+    return [name.strip() for name in names if name.strip()]

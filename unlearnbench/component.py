@@ -1,0 +1,113 @@
+"""What every component has, and its identity: name, version and the whole tree of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ComponentParams(BaseModel):
+    """Base class of every component's `Params`: unknown names are errors, values are fixed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+
+
+class Component:
+    """Anything that a plugin registers.
+
+    Args:
+        params: An instance of the class's own `Params`.
+
+    Attributes:
+        name: Lower-case, as it is written on the command line.
+        version: Bumped when the same parameters would give other numbers.
+        summary: One line.
+        reference: Where it comes from: paper and section.
+        presets: Named sets of parameters, dotted where they reach into a part:
+            `{"paper": {"partitioner.balance": "none"}}`.
+        default_preset: How a component that has presets calls its own defaults.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    summary: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    default_preset: ClassVar[str] = ""
+
+    class Params(ComponentParams):
+        """No parameters."""
+
+    def __init__(self, params: Any = None) -> None:
+        self.params = self.Params() if params is None else params
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A component chosen, with every parameter filled in; `build()` makes the thing itself.
+
+    Args:
+        kind: One of `hookspecs.KINDS`.
+        name: The component's name.
+        version: The component's version.
+        cls: Its class.
+        params: Its parameters; a parameter that is a component itself holds a `Spec`.
+        preset: The preset the parameters started from, empty where the class has none.
+        distribution: Which installed distribution brought it.
+        label: The shortest bracket that gives this spec: what tables show.
+    """
+
+    kind: str
+    name: str
+    version: int
+    cls: type[Any]
+    params: ComponentParams
+    preset: str = ""
+    distribution: str = ""
+    label: str = ""
+
+    def build(self) -> Any:
+        """Make the component."""
+        return self.cls(self.params)
+
+    def parts(self) -> Iterator[tuple[str, Spec]]:
+        """Yield the parameters that are components themselves."""
+        for key in type(self.params).model_fields:
+            value = getattr(self.params, key)
+            if isinstance(value, Spec):
+                yield key, value
+
+    def canonical(self) -> dict[str, Any]:
+        """Give the whole tree as plain JSON values: what a cell's key is made of."""
+        parts = dict(self.parts())
+        plain = self.params.model_dump(mode="json", exclude=set(parts))
+        params = {key: parts[key].canonical() if key in parts else plain[key] for key in sorted({*plain, *parts})}
+        tree: dict[str, Any] = {"name": self.name, "version": self.version, "params": params}
+        if self.preset:
+            tree["preset"] = self.preset
+        return tree
+
+
+def part(kind: str, default: str, description: str) -> Any:
+    """Declare a parameter that is a component: `partitioner: Spec = part("partitioner", "random", "...")`.
+
+    Args:
+        kind: One of `hookspecs.KINDS`.
+        default: A bracket, looked up when the component is resolved, so that no plugin
+            imports another.
+        description: One line for `unlearnbench show`.
+    """
+    return Field(default=default, description=description, json_schema_extra={"part": kind})
+
+
+def part_kinds(params: type[BaseModel]) -> dict[str, str]:
+    """Map each parameter that is a component to its kind."""
+    found = {}
+    for key, info in params.model_fields.items():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and "part" in extra:
+            found[key] = str(extra["part"])
+    return found

@@ -1,0 +1,69 @@
+"""One root error, with a message and a hint, and the exit codes of the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_OK = 0
+EXIT_FAILED_CELLS = 1
+EXIT_USAGE = 2
+EXIT_NOTHING_MATCHED = 3
+EXIT_INTERRUPTED = 130
+
+
+class UnlearnbenchError(Exception):
+    """Anything that a user can be told in two lines: what is wrong, and what helps.
+
+    Args:
+        message: What is wrong; names the culprit (file, key, row, name).
+        hint: What the user can do about it.
+    """
+
+    exit_code = EXIT_FAILED_CELLS
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(UnlearnbenchError):
+    """What was asked for cannot be done as it was asked; nothing was started."""
+
+    exit_code = EXIT_USAGE
+
+
+class NothingMatchedError(UnlearnbenchError):
+    """The command was well formed but there is nothing to work on."""
+
+    exit_code = EXIT_NOTHING_MATCHED
+
+
+class DataError(UsageError):
+    """A dataset is missing, damaged or breaks a rule on entry."""
+
+
+class RefusedError(UnlearnbenchError):
+    """A method broke the protocol; its cell is recorded as refused."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """List the known names most like `name`, best first."""
+    return difflib.get_close_matches(name, list(known), n=most, cutoff=0.5)
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
+    """Make the error for a name that nobody registered: near matches, then all names."""
+    names = sorted(known)
+    close = nearest(name, names)
+    parts = []
+    if close:
+        parts.append(f"Did you mean {' or '.join(close)}?")
+    parts.append(f"Known: {', '.join(names) or 'none'}.")
+    if where:
+        parts.append(where)
+    return UsageError(f"Unknown {what} {name!r}.", " ".join(parts))

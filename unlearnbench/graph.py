@@ -1,0 +1,150 @@
+"""The `Graph` value: features, labels, edges, ids; never changed in place."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph with node labels; positions inside, permanent ids outside.
+
+    Args:
+        x: float32 [n, F], features.
+        y: int64 [n], labels in [0, num_classes), -1 where unknown.
+        edge_index: int64 [2, E], positions of source and target; an undirected edge stands
+            in both directions.
+        ids: int64 [n], the permanent ids of the nodes, all different.
+        num_classes: How many classes there are, whether or not each occurs here.
+    """
+
+    x: Tensor
+    y: Tensor
+    edge_index: Tensor
+    ids: Tensor
+    num_classes: int
+
+    @property
+    def num_nodes(self) -> int:
+        """Count the nodes, isolated ones too."""
+        return self.ids.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        """Count the columns of `x`."""
+        return self.x.shape[1]
+
+    @property
+    def num_edges(self) -> int:
+        """Count the columns of `edge_index`: an undirected edge counts twice."""
+        return self.edge_index.shape[1]
+
+    @cached_property
+    def _order(self) -> tuple[Tensor, Tensor]:
+        sorted_ids, order = torch.sort(self.ids)
+        return sorted_ids, order
+
+    def contains(self, ids: Tensor) -> Tensor:
+        """Tell for each id whether it is a node of this graph: bool, shape of `ids`."""
+        if self.num_nodes == 0:
+            return torch.zeros_like(ids, dtype=torch.bool)
+        sorted_ids, _ = self._order
+        at = torch.searchsorted(sorted_ids, ids).clamp(max=self.num_nodes - 1)
+        return sorted_ids[at] == ids
+
+    def positions(self, ids: Tensor) -> Tensor:
+        """Give the positions of ids: int64, shape of `ids`.
+
+        Raises:
+            DataError: One of them is not a node of this graph.
+        """
+        present = self.contains(ids)
+        if not bool(present.all()):
+            missing = ids[~present]
+            raise DataError(f"{len(missing)} ids are not nodes of the graph, the first is {int(missing[0])}.")
+        if self.num_nodes == 0:
+            return ids
+        sorted_ids, order = self._order
+        return order[torch.searchsorted(sorted_ids, ids)]
+
+    def induced(self, ids: Tensor) -> Graph:
+        """Cut out the subgraph of these nodes and the edges among them, in the order of `ids`.
+
+        Args:
+            ids: int64 [m], all different, nodes of this graph.
+        """
+        at = self.positions(ids)
+        new = torch.full((self.num_nodes,), -1, dtype=torch.int64, device=self.ids.device)
+        new[at] = torch.arange(len(at), device=new.device)
+        edge_index = new[self.edge_index]
+        edge_index = edge_index[:, (edge_index >= 0).all(dim=0)]
+        return Graph(self.x[at], self.y[at], edge_index, ids.clone(), self.num_classes)
+
+    def without(self, ids: Tensor) -> Graph:
+        """Cut out what is left when these nodes and their incident edges are gone."""
+        gone = torch.isin(self.ids, ids)
+        return self.induced(self.ids[~gone])
+
+    def without_labels(self) -> Graph:
+        """Give the same graph with every label -1."""
+        return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+
+    def to(self, device: torch.device) -> Graph:
+        """Move every tensor to a device."""
+        return Graph(
+            self.x.to(device), self.y.to(device), self.edge_index.to(device), self.ids.to(device), self.num_classes
+        )
+
+    def checksum(self) -> str:
+        """Hash every tensor: sha256 in hexadecimal, the same on every machine of one byte order."""
+        digest = hashlib.sha256()
+        for tensor in (self.x, self.y, self.edge_index, self.ids):
+            array = tensor.detach().cpu().contiguous().numpy()
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
+        digest.update(str(self.num_classes).encode())
+        return digest.hexdigest()
+
+
+def checked(graph: Graph, name: str) -> Graph:
+    """Check a graph on entry, before any training.
+
+    Raises:
+        DataError: Names the dataset, the rule it breaks and the first place that does.
+    """
+    n = graph.num_nodes
+    if n == 0:
+        raise DataError(f"Dataset {name}: the graph has no nodes.")
+    if graph.x.dim() != 2 or graph.x.shape[0] != n or graph.x.shape[1] == 0:
+        raise DataError(
+            f"Dataset {name}: features have shape {list(graph.x.shape)}, expected [{n}, at least 1].",
+            "Give every node at least one feature (its degree, or a constant).",
+        )
+    if graph.y.shape != (n,):
+        raise DataError(
+            f"Dataset {name}: labels have shape {list(graph.y.shape)}, expected [{n}].",
+            "Multi-label graphs cannot be used: every node has one class.",
+        )
+    finite = torch.isfinite(graph.x)
+    if not bool(finite.all()):
+        node, column = (int(value) for value in torch.nonzero(~finite)[0])
+        raise DataError(f"Dataset {name}: feature of node {int(graph.ids[node])}, column {column}, is not finite.")
+    if bool((graph.y >= graph.num_classes).any()):
+        raise DataError(f"Dataset {name}: label {int(graph.y.max())} with {graph.num_classes} classes.")
+    if graph.edge_index.dim() != 2 or graph.edge_index.shape[0] != 2:
+        raise DataError(f"Dataset {name}: edges have shape {list(graph.edge_index.shape)}, expected [2, E].")
+    outside = (graph.edge_index < 0) | (graph.edge_index >= n)
+    if bool(outside.any()):
+        column = int(torch.nonzero(outside)[0, 1])
+        pair = graph.edge_index[:, column].tolist()
+        raise DataError(f"Dataset {name}: edge {column} joins {pair[0]} and {pair[1]}, but there are {n} nodes.")
+    if len(torch.unique(graph.ids)) != n:
+        raise DataError(f"Dataset {name}: node ids occur twice.")
+    return graph

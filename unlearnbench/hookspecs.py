@@ -1,0 +1,70 @@
+"""Every hook a plugin can implement, on one screen.
+
+A hook announces; a class does the work. Each hook gets a callable `register` and calls it
+once for every component, in one of two forms:
+
+    register(Class)
+    register("name", "package.module:Class", summary="One line.")
+
+The second imports nothing until the component is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+
+PROJECT = "unlearnbench"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+Register = Callable[..., Any]
+
+
+@hookspec
+def register_partitioners(register: Register) -> None:
+    """Announce partitioners: classes that deal training nodes into shards."""
+
+
+@hookspec
+def register_aggregators(register: Register) -> None:
+    """Announce aggregators: classes that make one prediction of what the members say."""
+
+
+@hookspec
+def register_unlearners(register: Register) -> None:
+    """Announce unlearners: classes that train, forget and predict."""
+
+
+@hookspec
+def register_datasets(register: Register) -> None:
+    """Announce datasets: classes that load a graph."""
+
+
+@hookspec
+def register_models(register: Register) -> None:
+    """Announce base models: classes that build the GNN a method trains."""
+
+
+@hookspec
+def register_metrics(register: Register) -> None:
+    """Announce metrics: classes that score predictions against labels."""
+
+
+@hookspec
+def register_audits(register: Register) -> None:
+    """Announce audits: classes that ask whether forgotten data is really gone."""
+
+
+KINDS = {
+    "partitioner": "register_partitioners",
+    "aggregator": "register_aggregators",
+    "unlearner": "register_unlearners",
+    "dataset": "register_datasets",
+    "model": "register_models",
+    "metric": "register_metrics",
+    "audit": "register_audits",
+}

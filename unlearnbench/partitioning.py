@@ -1,0 +1,185 @@
+"""Partitioners deal training nodes into shards; what a partition costs and keeps."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from unlearnbench.component import Component
+from unlearnbench.errors import RefusedError, UsageError
+from unlearnbench.graph import Graph
+from unlearnbench.task import Task
+
+SLACK = 0.1
+
+
+class Partitioner(Component, ABC):
+    """Deals the training nodes of a task into shards. Pure: the same task, the same answer.
+
+    Attributes:
+        uses_data: Whether the result depends on features, labels or edges, which may later have
+            to be forgotten.
+        may_be_empty: Whether a shard may come out empty.
+    """
+
+    uses_data: ClassVar[bool] = True
+    may_be_empty: ClassVar[bool] = False
+
+    @abstractmethod
+    def partition(self, task: Task, num_shards: int) -> Tensor:
+        """Give each node of `task.graph` a shard.
+
+        Args:
+            task: What is to be partitioned; chance comes from `task.generator`.
+            num_shards: S, at most the number of nodes.
+
+        Returns:
+            int64 [task.graph.num_nodes], values in [0, S), every shard non-empty unless the class
+            says `may_be_empty`.
+        """
+
+
+def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> Tensor:
+    """Run a partitioner and check what it gives.
+
+    Raises:
+        UsageError: More shards than nodes.
+        RefusedError: The result breaks the contract of `Partitioner.partition`.
+    """
+    n = task.graph.num_nodes
+    if not 1 <= num_shards <= n:
+        raise UsageError(f"{num_shards} shards for {n} training nodes.", "Use --num-shards of at least 1 and at most that.")
+    shard = partitioner.partition(task, num_shards)
+    name = partitioner.name
+    if not isinstance(shard, Tensor) or shard.dtype != torch.int64 or shard.shape != (n,):
+        raise RefusedError(f"Partitioner {name} must return an int64 tensor of shape [{n}], got {_describe(shard)}.")
+    if int(shard.min()) < 0 or int(shard.max()) >= num_shards:
+        raise RefusedError(f"Partitioner {name} returned shard {int(shard.max())} of {num_shards}.")
+    sizes = torch.bincount(shard, minlength=num_shards)
+    if not partitioner.may_be_empty and int(sizes.min()) == 0:
+        raise RefusedError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
+    return shard
+
+
+def _describe(value: object) -> str:
+    return f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def shard_bounds(num_nodes: int, num_shards: int, slack: float) -> tuple[int, int]:
+    """Give the smallest and the largest size of a shard.
+
+    Every shard holds between floor((1 - slack) n/S) and ceil((1 + slack) n/S) nodes, and at
+    least one; with slack 0 sizes differ by at most one.
+    """
+    mean = num_nodes / num_shards
+    # The product is rounded first, so that 1.1 * 10 counts as 11 and not as 11.000000000000002.
+    low = math.floor(round((1 - slack) * mean, 9))
+    high = math.ceil(round((1 + slack) * mean, 9))
+    return max(low, 1), high
+
+
+def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:
+    """Assign nodes to shards by walking all (node, shard) pairs in ascending order of cost.
+
+    A pair is taken if the node has no shard yet and the shard has room: it holds fewer than
+    `high` nodes, and enough nodes remain to fill every other shard up to `low`. The result
+    is that of the plain walk (ties: the lower node, then the lower shard), in at most
+    2 S sorts of the nodes: until some shard closes, every node goes to its cheapest open one.
+
+    Args:
+        cost: float [n, S].
+        low: Smallest size of a shard; S * low <= n.
+        high: Largest size of a shard; S * high >= n.
+
+    Returns:
+        int64 [n].
+    """
+    return _assign(cost, low, high, by_node=False)
+
+
+def assign_by_nodes(cost: Tensor, low: int, high: int) -> Tensor:
+    """Assign nodes in ascending order of their cheapest pair, each to its cheapest shard with room.
+
+    As `assign_by_pairs`, but a node keeps its turn when its first choice is full: it takes
+    its next best shard at once.
+    """
+    return _assign(cost, low, high, by_node=True)
+
+
+def _assign(cost: Tensor, low: int, high: int, by_node: bool) -> Tensor:
+    n, num_shards = cost.shape
+    if not num_shards * low <= n <= num_shards * high:
+        raise UsageError(f"{n} nodes do not fit into {num_shards} shards of {low} to {high} nodes.")
+    shard = torch.full((n,), -1, dtype=torch.int64, device=cost.device)
+    sizes = torch.zeros(num_shards, dtype=torch.int64, device=cost.device)
+    cost = cost.clone()
+    waiting = torch.sort(cost.min(dim=1).values, stable=True).indices
+    while len(waiting):
+        spare = len(waiting) - int((low - sizes).clamp(min=0).sum())
+        room = ((high if spare else low) - sizes).clamp(min=0)
+        cost[:, room == 0] = float("inf")
+        best, choice = cost[waiting].min(dim=1)
+        if not by_node:
+            order = torch.sort(best, stable=True).indices
+            waiting, choice = waiting[order], choice[order]
+        taken = _until_a_shard_closes(choice, room, (low - sizes).clamp(min=0), spare)
+        shard[waiting[:taken]] = choice[:taken]
+        sizes += torch.bincount(choice[:taken], minlength=num_shards)
+        waiting = waiting[taken:]
+        if not by_node:
+            waiting = waiting.sort().values
+    return shard
+
+
+def _until_a_shard_closes(choice: Tensor, room: Tensor, missing: Tensor, spare: int) -> int:
+    """Count how many leading choices can be taken before some shard's room changes."""
+    arrivals = _rank_within(choice, len(room)) + 1
+    full = torch.nonzero(arrivals == room[choice])
+    taken = int(full[0]) + 1 if len(full) else len(choice)
+    if spare:
+        # A node that goes to a shard already holding `low` nodes uses up one spare place.
+        surplus = (arrivals > missing[choice]).cumsum(dim=0)
+        spent = torch.nonzero(surplus == spare)
+        taken = min(taken, int(spent[0]) + 1) if len(spent) else taken
+    return taken
+
+
+def _rank_within(group: Tensor, num_groups: int) -> Tensor:
+    """Number the members of each group 0, 1, ... in their order."""
+    order = torch.sort(group, stable=True).indices
+    counts = torch.bincount(group, minlength=num_groups)
+    starts = counts.cumsum(dim=0) - counts
+    rank = torch.empty_like(group)
+    rank[order] = torch.arange(len(group), device=group.device) - starts[group[order]]
+    return rank
+
+
+def partition_statistics(graph: Graph, shard: Tensor, num_shards: int) -> dict[str, object]:
+    """Describe a partition.
+
+    Returns:
+        `sizes`: nodes per shard. `edges_kept`: share of edges with both ends in one shard
+        (null without edges). `label_entropy`: mean over shards, weighted by size, of the
+        entropy of their labels in nats; `graph_entropy`: that of the whole training graph.
+    """
+    source, target = graph.edge_index
+    sizes = torch.bincount(shard, minlength=num_shards)
+    kept = float((shard[source] == shard[target]).double().mean()) if graph.num_edges else None
+    table = torch.zeros(num_shards, graph.num_classes, dtype=torch.float64)
+    table.index_put_((shard.cpu(), graph.y.cpu()), torch.ones(graph.num_nodes, dtype=torch.float64), accumulate=True)
+    weight = table.sum(dim=1) / table.sum()
+    return {
+        "sizes": sizes.tolist(),
+        "edges_kept": kept,
+        "label_entropy": float((weight * _entropy(table)).sum()),
+        "graph_entropy": float(_entropy(table.sum(dim=0, keepdim=True))[0]),
+    }
+
+
+def _entropy(counts: Tensor) -> Tensor:
+    share = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)
+    return -torch.special.xlogy(share, share).sum(dim=1)

@@ -1,0 +1,179 @@
+"""What a method gets to see: the task it is trained on and the queries it answers.
+
+Only the harness makes tasks and queries. A task holds training nodes and nothing else; a
+query holds the retained training nodes and the nodes asked for, without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+
+ModelSpec = Spec
+
+
+class View(Enum):
+    """Which graph a member passes messages over when it predicts.
+
+    `TARGETS`: the subgraph of the nodes asked for. `SHARD`: the member's own training nodes
+    and the nodes asked for. `FULL`: all retained training nodes and the nodes asked for.
+    """
+
+    TARGETS = "targets"
+    SHARD = "shard"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Training:
+    """How every network is trained: full-batch Adam on the mean cross-entropy.
+
+    Args:
+        epochs: Steps over the whole shard.
+        lr: Learning rate.
+        weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
+    """
+
+    epochs: int = 100
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+
+class Listener(Protocol):
+    """The harness's side of a task: its clock, memory readings and counts."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Measure what happens inside."""
+        ...
+
+    def count(self, **amounts: int) -> None:
+        """Add to named counts."""
+        ...
+
+
+class Silent:
+    """A listener that measures nothing."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def count(self, **amounts: int) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method is trained on.
+
+    Args:
+        graph: The training nodes and the edges among them, on `device`.
+        model: The base model.
+        training: How networks are trained.
+        device: Where to compute.
+        seed: The base of every generator; the same for every method of a repetition.
+        given: Usually empty. An audit hands a partition in as
+            `{"partition": int64 [[node id, shard], ...]}`.
+        listener: The harness's clock and counts.
+    """
+
+    graph: Graph
+    model: ModelSpec
+    training: Training
+    device: torch.device
+    seed: int
+    given: Mapping[str, Tensor] = field(default_factory=dict)
+    listener: Listener = field(default_factory=Silent, repr=False)
+
+    def without(self, request: Request) -> Task:
+        """Make the retained task: the nodes of the request, their features, labels and edges are gone."""
+        return replace(self, graph=request.apply(self.graph))
+
+    def generator(self, *role: str | int) -> torch.Generator:
+        """Make a fresh CPU generator that depends on the task's seed and the role alone."""
+        return seeds.generator(self.seed, *role)
+
+    def key(self, *role: str | int) -> int:
+        """Give the integer that `generator` would be seeded with: a key for `seeds.keyed_hash`."""
+        return seeds.seed(self.seed, *role)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Let the harness measure what happens inside, under this name."""
+        return self.listener.phase(name)
+
+    def count(self, **amounts: int) -> None:
+        """Add to the harness's counts: `shards_hit`, `node_epochs`, `steps`."""
+        self.listener.count(**amounts)
+
+    def query(self, targets: Tensor, view: View) -> Query:
+        """Ask about training nodes of this task (an aggregator learns from such answers)."""
+        return Query(targets, view, self.graph.without_labels(), self.graph.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A question about nodes, answered over one view of the graph.
+
+    Args:
+        targets: int64 [n], ids of the nodes asked for.
+        view: Which graph messages pass over.
+        graph: The subgraph of the retained training nodes and the targets; y is -1 throughout.
+        retained: int64 [m], ids of the retained training nodes.
+    """
+
+    targets: Tensor
+    view: View
+    graph: Graph = field(repr=False)
+    retained: Tensor = field(repr=False)
+
+    def context(self, train_ids: Tensor) -> Graph:
+        """Cut the graph to pass messages over for a network trained on `train_ids`.
+
+        Returns:
+            `SHARD`: the subgraph of `train_ids`, then the targets that are not among them.
+            `FULL`: of all retained nodes and the targets. `TARGETS`: of the targets.
+
+        Raises:
+            RefusedError: One of `train_ids` is not a retained training node: a method asked for
+                data it was told to forget.
+        """
+        strange = ~torch.isin(train_ids, self.retained)
+        if bool(strange.any()):
+            raise RefusedError(
+                f"A query was asked for the graph of {int(strange.sum())} nodes that are not retained training nodes,"
+                f" the first is {int(train_ids[strange][0])}.",
+                "A method may pass messages only over nodes it still holds.",
+            )
+        if self.view is View.TARGETS:
+            return self.graph.induced(self.targets)
+        if self.view is View.FULL:
+            return self.graph
+        strangers = self.targets[~torch.isin(self.targets, train_ids)]
+        return self.graph.induced(torch.cat([train_ids, strangers]))
+
+
+def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:
+    """Cut a query from the whole graph.
+
+    Args:
+        graph: The dataset.
+        retained: int64 [m], ids of the retained training nodes.
+        targets: int64 [n], ids of the nodes asked for.
+        view: Which graph messages pass over.
+        device: Where the method computes.
+    """
+    strangers = targets[~torch.isin(targets, retained)]
+    cut = graph.induced(torch.cat([retained, strangers])).without_labels().to(device)
+    return Query(targets.to(device), view, cut, retained.to(device))

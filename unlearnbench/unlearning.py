@@ -1,0 +1,1 @@
+"""Unlearners train, forget and predict. Placeholder, replaced below."""
