@@ -23,10 +23,14 @@ class Partitioner(Component, ABC):
     Attributes:
         uses_data: Whether the result depends on features, labels or edges, which may later have
             to be forgotten.
+        node_by_node: Whether a node's shard depends on its own id and the seed alone, on no
+            other node: then the partition of what is retained is the same as if the forgotten
+            nodes had never been there.
         may_be_empty: Whether a shard may come out empty.
     """
 
     uses_data: ClassVar[bool] = True
+    node_by_node: ClassVar[bool] = False
     may_be_empty: ClassVar[bool] = False
 
     @abstractmethod

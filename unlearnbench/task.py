@@ -44,11 +44,14 @@ class Training:
         epochs: Steps over the whole shard.
         lr: Learning rate.
         weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
+        one_by_one: Train networks one after the other instead of in lockstep: slower, the same
+            bits on a CPU, and each network's time is measured.
     """
 
     epochs: int = 100
     lr: float = 0.01
     weight_decay: float = 5e-4
+    one_by_one: bool = False
 
 
 class Listener(Protocol):

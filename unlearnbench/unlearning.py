@@ -1,1 +1,233 @@
-"""Unlearners train, forget and predict. Placeholder, replaced below."""
+"""Unlearners train, forget and predict; `Sharded` is the base of all that retrain shards."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.aggregation import Aggregator, Members, sample_of
+from unlearnbench.component import Component, ComponentParams, Spec, part
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn import Networks, blank_networks, train_networks
+from unlearnbench.partitioning import Partitioner, checked_partition
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task, View
+
+# Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
+# stay below this many numbers (1 GiB of float32).
+_MOST_FEATURES = 2**28
+# Rows combined at once: bounds what an aggregator holds for its projections of all members.
+_ROWS_AT_ONCE = 2**14
+
+
+class Claim(Enum):
+    """What a method says of its forgetting.
+
+    `EXACT`: the state is that of a run that never saw the data. `EXACT_GIVEN_PARTITION`: it
+    is, for the partition that was kept. `CERTIFIED`: it is close, within a proven bound.
+    `APPROXIMATE`: it is meant to be close. `NONE`: nothing is forgotten.
+    """
+
+    EXACT = "exact"
+    EXACT_GIVEN_PARTITION = "exact-given-partition"
+    CERTIFIED = "certified"
+    APPROXIMATE = "approximate"
+    NONE = "none"
+
+
+class Unlearner(Component, ABC):
+    """Trains on a task, is told to forget some of it, and predicts.
+
+    After `unlearn` nothing of the former task may be held but what `kept` names.
+
+    Attributes:
+        claim: What it says of its forgetting.
+    """
+
+    claim: Claim = Claim.NONE
+
+    @abstractmethod
+    def fit(self, task: Task) -> None:
+        """Train from scratch."""
+
+    @abstractmethod
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Forget the nodes of a request.
+
+        Args:
+            request: The nodes.
+            retained: The task without them.
+        """
+
+    @abstractmethod
+    def predict(self, query: Query) -> Tensor:
+        """Give log-probabilities [len(query.targets), C]; changes no state."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the deployed parameters by name, `members/003/conv1.weight`."""
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """Give what is kept between requests beside the state.
+
+        At most `{"partition": int64 [[node id, shard], ...]}` of the retained nodes.
+        """
+        return {}
+
+
+class Sharded(Unlearner):
+    """Partition, train a member per shard, aggregate; to forget, retrain the members that were hit.
+
+    The scheme of SISA (Bourtoule et al., Machine Unlearning, IEEE S&P 2021) on graphs: an edge
+    between shards reaches no member in training. A member whose shard becomes empty is retired:
+    its parameters are erased and it never votes.
+    """
+
+    name = "sharded"
+    version = 1
+    summary = "Any partitioner with any aggregator: members of the shards that were hit are retrained."
+    reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
+
+    class Params(ComponentParams):
+        """Shards, and the two parts."""
+
+        num_shards: int = Field(default=20, ge=1, description="How many shards, and so members.")
+        partitioner: Spec = part("partitioner", "random", "Deals training nodes into shards.")
+        aggregator: Spec = part("aggregator", "mean", "Combines the members' predictions.")
+
+    def __init__(self, params: Params) -> None:
+        super().__init__(params)
+        self.partitioner: Partitioner = params.partitioner.build()
+        self.aggregator: Aggregator = params.aggregator.build()
+        self.num_shards: int = params.num_shards
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        """Tell `EXACT` only if each node's shard depends on its own id alone."""
+        return Claim.EXACT if self.partitioner.node_by_node else Claim.EXACT_GIVEN_PARTITION
+
+    @property
+    def claim_reason(self) -> str:
+        """Tell what a kept partition depends on: `ids` or `content`; empty if `EXACT`."""
+        if self.claim is Claim.EXACT:
+            return ""
+        return "content" if self.partitioner.uses_data else "ids"
+
+    def fit(self, task: Task) -> None:
+        """Partition (unless a partition is given), train every member, fit the aggregator."""
+        with task.phase("partition"):
+            self._shard = self._given(task) if "partition" in task.given else checked_partition(
+                self.partitioner, task, self.num_shards
+            )
+            self._ids = task.graph.ids.clone()
+        with task.phase("train"):
+            self._networks = blank_networks(task, self.num_shards)
+            self._train(task, range(self.num_shards))
+        with task.phase("aggregate"):
+            self._fit_aggregator(task)
+
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Retrain the members whose shards held a node of the request; fit the aggregator anew."""
+        with retained.phase("locate"):
+            forgotten = request.ids.to(self._ids.device)
+            gone = torch.isin(self._ids, forgotten)
+            if int(gone.sum()) != len(forgotten):
+                raise RefusedError(f"{len(forgotten) - int(gone.sum())} nodes of the request are in no shard.")
+            hit = torch.unique(self._shard[gone]).tolist()
+            self._ids, self._shard = self._ids[~gone], self._shard[~gone]
+            retained.count(shards_hit=len(hit))
+        with retained.phase("retrain"):
+            self._train(retained, hit)
+        with retained.phase("aggregate"):
+            self._fit_aggregator(retained)
+
+    def predict(self, query: Query) -> Tensor:
+        """Ask every member and combine."""
+        members = self.members(query)
+        count = members.logits.shape[1]
+        rows = [
+            self.aggregator.combine(members.chunk(start, min(start + _ROWS_AT_ONCE, count)))
+            for start in range(0, count, _ROWS_AT_ONCE)
+        ]
+        return torch.cat(rows)
+
+    def members(self, query: Query) -> Members:
+        """Ask every member about the targets of a query."""
+        sizes = torch.bincount(self._shard, minlength=self.num_shards)
+        voting = torch.nonzero(sizes)[:, 0].tolist()
+        if not voting:
+            raise RefusedError("Every shard is empty: there is no member left to ask.")
+        if query.view is View.SHARD:
+            embeddings, logits = self._ask_each(query, voting)
+        else:
+            graph = query.context(self._ids)
+            at = graph.positions(query.targets)
+            embeddings, logits = (answer[:, at] for answer in self._networks.predict_shared(graph))
+        return Members(embeddings, logits, self._shard_of(query.targets), sizes)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the parameters of every voting member and of the aggregator."""
+        sizes = torch.bincount(self._shard, minlength=self.num_shards)
+        state = {
+            f"members/{shard:03d}/{name}": value
+            for shard in torch.nonzero(sizes)[:, 0].tolist()
+            for name, value in self._networks.state(shard).items()
+        }
+        return state | {f"aggregator/{name}": value for name, value in self.aggregator.state().items()}
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """Give the partition of the retained nodes."""
+        return {"partition": torch.stack([self._ids, self._shard], dim=1)}
+
+    def _given(self, task: Task) -> Tensor:
+        ids, shard = task.given["partition"].to(task.device).unbind(dim=1)
+        at = task.graph.positions(ids)
+        if len(torch.unique(at)) != task.graph.num_nodes:
+            raise RefusedError("A given partition must name every training node once.")
+        result = torch.empty_like(shard)
+        result[at] = shard
+        return result
+
+    def _train(self, task: Task, shards: Sequence[int]) -> None:
+        inhabited = set(torch.unique(self._shard).tolist())
+        self._networks.erase([shard for shard in shards if shard not in inhabited])
+        alive = [shard for shard in shards if shard in inhabited]
+        if alive:
+            graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in alive]
+            self._networks.replace(alive, train_networks(task, graphs, alive))
+
+    def _fit_aggregator(self, task: Task) -> None:
+        # Built anew, so that nothing learned from forgotten nodes can stay behind.
+        self.aggregator = self.params.aggregator.build()
+        if self.aggregator.sample is not None:
+            sample = sample_of(self.aggregator, task)
+            members = self.members(task.query(sample, self.aggregator.view))
+            self.aggregator.fit(task, members, task.graph.induced(sample))
+
+    def _shard_of(self, targets: Tensor) -> Tensor:
+        held = torch.isin(targets, self._ids)
+        result = torch.full_like(targets, -1)
+        sorted_ids, order = self._ids.sort()
+        result[held] = self._shard[order[torch.searchsorted(sorted_ids, targets[held])]]
+        return result
+
+    def _ask_each(self, query: Query, voting: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Ask members one by one over their own shards, some at a time."""
+        answers: dict[int, tuple[Tensor, Tensor]] = {}
+        per_member = (len(self._ids) // len(voting) + len(query.targets)) * query.graph.num_features
+        at_once = max(1, _MOST_FEATURES // max(per_member, 1))
+        for start in range(0, len(voting), at_once):
+            asked = voting[start : start + at_once]
+            graphs = [query.context(self._ids[self._shard == shard]) for shard in asked]
+            for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
+                at = graph.positions(query.targets)
+                answers[shard] = (answer[0][at], answer[1][at])
+        first = answers[voting[0]]
+        silent = (torch.zeros_like(first[0]), torch.zeros_like(first[1]))
+        whole = [answers.get(shard, silent) for shard in range(self.num_shards)]
+        return torch.stack([answer[0] for answer in whole]), torch.stack([answer[1] for answer in whole])

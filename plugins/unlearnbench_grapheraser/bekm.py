@@ -1,0 +1,127 @@
+"""Balanced embedding k-means: shards are clusters of nodes with like embeddings, none too large or too small."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.errors import UsageError
+from unlearnbench.partitioning import SLACK, Partitioner, assign_by_pairs, shard_bounds
+from unlearnbench.task import Task
+from unlearnbench_grapheraser.embeddings import Embedding, embed
+
+Capacity = Literal["slack", "paper"]
+DEFAULT_EMBEDDING: Embedding = "propagated"
+
+
+class Bekm(Partitioner):
+    """GraphEraser's balanced embedding k-means (BEKM).
+
+    It looks at features, edges and, with a trained embedder, labels: a partition kept after a
+    request still depends on nodes that were forgotten.
+    """
+
+    name = "bekm"
+    summary = "Balanced k-means on node embeddings (GraphEraser's BEKM)."
+    reference = 'Chen et al., "Graph Unlearning", CCS 2022, balanced embedding k-means'
+    uses_data = True
+
+    class Params(ComponentParams):
+        """Parameters of `bekm`."""
+
+        embedding: Embedding = Field(
+            default=DEFAULT_EMBEDDING,
+            description="What is clustered: propagated (principal components of A A X), logits (log-probabilities of a"
+            " network trained on the whole training graph) or hidden (that network's last message-passing layer).",
+        )
+        capacity: Capacity = Field(
+            default="slack",
+            description="Sizes of shards: slack (between (1 - slack) n/S and (1 + slack) n/S) or paper (at most"
+            " n/S + delta (n - n/S), at least one node).",
+        )
+        slack: float = Field(default=SLACK, ge=0, lt=1, description="Tolerated imbalance with capacity=slack.")
+        delta: float = Field(default=0.005, ge=0, le=1, description="Tolerated imbalance with capacity=paper.")
+        rounds: int = Field(default=20, ge=1, description="Rounds of k-means at most.")
+        tolerance: float = Field(
+            default=0.0, ge=0, description="Stop when the summed L1 shift of all centroids is at most this."
+        )
+        components: int = Field(
+            default=32, ge=1, description="Principal components kept with embedding=propagated, at most."
+        )
+
+    params: Params
+
+    def partition(self, task: Task, num_shards: int) -> Tensor:
+        """Cluster the training nodes; see `Partitioner.partition`."""
+        settings = self.params
+        n = task.graph.num_nodes
+        if settings.capacity == "paper":
+            low, high = 1, paper_capacity(n, num_shards, settings.delta)
+        else:
+            low, high = shard_bounds(n, num_shards, settings.slack)
+        points = embed(task, settings.embedding, settings.components)
+        first = torch.randperm(n, generator=task.generator("bekm"))[:num_shards].to(points.device)
+        return balanced_k_means(points, points[first], low, high, settings.rounds, settings.tolerance)
+
+
+def paper_capacity(num_nodes: int, num_shards: int, delta: float) -> int:
+    """Give the largest size of a shard, ceil(n/S + delta (n - n/S)) (CCS 2022)."""
+    if num_shards > num_nodes:
+        raise UsageError(f"{num_shards} shards for {num_nodes} training nodes.", "Use at most one shard a node.")
+    mean = num_nodes / num_shards
+    # Rounded first, so that a whole number is not lifted by the last bit of a quotient.
+    return math.ceil(round(mean + delta * (num_nodes - mean), 9))
+
+
+def balanced_k_means(
+    points: Tensor, centroids: Tensor, low: int, high: int, rounds: int, tolerance: float = 0.0
+) -> Tensor:
+    """Cluster points into clusters of `low` to `high` points.
+
+    A round walks all (point, centroid) pairs by ascending distance and takes each pair whose
+    point is free and whose centroid has room, then moves each centroid to the mean of its points.
+
+    Args:
+        points: float32 [n, d].
+        centroids: float32 [S, d], where to start.
+        low: Smallest size of a cluster, at least 1; S * low <= n.
+        high: Largest size of a cluster; S * high >= n.
+        rounds: Rounds at most.
+        tolerance: Stop when the summed L1 shift of all centroids is at most this.
+
+    Returns:
+        int64 [n], the cluster of each point.
+    """
+    shard = assign_by_pairs(distances(points, centroids), low, high)
+    for _ in range(rounds - 1):
+        moved = cluster_means(points, shard, len(centroids))
+        shift = float((moved - centroids).abs().double().sum())
+        if shift <= tolerance:
+            break
+        centroids = moved
+        before, shard = shard, assign_by_pairs(distances(points, centroids), low, high)
+        if torch.equal(before, shard):
+            break
+    return shard
+
+
+def distances(points: Tensor, centroids: Tensor) -> Tensor:
+    """Give the Euclidean distances float32 [n, S], computed from differences.
+
+    The expansion |p|^2 - 2 p c + |c|^2 would be faster, but loses the small distances of points
+    far from the origin. Distances sort as their squares do.
+    """
+    return torch.cdist(points, centroids, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def cluster_means(points: Tensor, shard: Tensor, num_shards: int) -> Tensor:
+    """Give the mean of each cluster's points, float32 [S, d]; summed in float64; no cluster may be empty."""
+    member = torch.zeros(len(points), num_shards, dtype=torch.float64, device=points.device)
+    member.scatter_(1, shard[:, None], 1.0)
+    means = (member.t() @ points.double()) / member.sum(dim=0)[:, None]
+    return means.to(points.dtype)

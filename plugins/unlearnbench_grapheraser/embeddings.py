@@ -1,0 +1,136 @@
+"""Node embeddings that `bekm` can cluster: propagated features, or what a trained network says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.gnn.sparse import from_dense, from_edges, is_sparse_enough
+from unlearnbench.task import Task
+
+Embedding = Literal["propagated", "logits", "hidden"]
+Product = Callable[[Tensor], Tensor]
+
+# Directions computed beyond those wanted, and rounds of subspace iteration (Halko, Martinsson and Tropp 2011,
+# algorithms 4.4 and 5.3): the spectrum of propagated word counts falls slowly, so both are generous.
+OVERSAMPLING = 16
+ITERATIONS = 6
+
+
+def embed(task: Task, embedding: Embedding, components: int) -> Tensor:
+    """Embed the training nodes of a task.
+
+    Args:
+        task: Its graph is all that is looked at.
+        embedding: `propagated`: the principal components of A A X, where A is the adjacency
+            matrix with self-loops, normalised as in GCN. `logits`: log-probabilities of one
+            network of the task's base model, trained on the whole training graph. `hidden`:
+            the output of the last message-passing layer of that network.
+        components: How many principal components `propagated` keeps at most.
+
+    Returns:
+        float32 [n, d].
+
+    Raises:
+        UnlearnbenchError: An embedding is not finite.
+    """
+    if embedding == "propagated":
+        result = propagated(task.graph.x, task.graph.edge_index, components, task.generator("bekm", "components"))
+    else:
+        from unlearnbench.gnn import train_networks
+
+        networks = train_networks(task, [task.graph], [0], role="embedder")
+        hidden, logits = networks.predict([task.graph])[0]
+        result = hidden if embedding == "hidden" else torch.log_softmax(logits, dim=-1)
+    result = result.detach()
+    if not bool(torch.isfinite(result).all()):
+        raise UnlearnbenchError(
+            f"bekm: an embedding ({embedding}) is not finite, so there are no distances to cluster by.",
+            "Lower the learning rate, scale the features, or use bekm[embedding=propagated].",
+        )
+    return result
+
+
+def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.Generator) -> Tensor:
+    """Give the leading principal components of the features after two rounds of propagation.
+
+    The propagated matrix itself is never formed: the cost is that of a few dozen products
+    with A and X, the memory O(E + n + F) times the number of components.
+
+    Args:
+        x: float32 [n, F].
+        edge_index: int64 [2, E].
+        components: How many to keep at most; fewer if n or F is smaller.
+        generator: Where the first subspace comes from.
+
+    Returns:
+        float32 [n, min(components, n, F)].
+    """
+    index, weight = gcn_norm(edge_index, num_nodes=x.shape[0], dtype=x.dtype)
+    adjacency = from_edges(index, x.shape[0], weight)
+    backward = adjacency.t()
+    if is_sparse_enough(x):
+        features = from_dense(x)
+        flipped = features.t()
+        forward, transposed = features.__matmul__, flipped.__matmul__
+    else:
+        forward, transposed = x.__matmul__, x.t().__matmul__
+    return principal_scores(
+        lambda right: adjacency @ (adjacency @ forward(right)),
+        lambda left: transposed(backward @ (backward @ left)),
+        (x.shape[0], x.shape[1]),
+        components,
+        generator,
+        x.device,
+    )
+
+
+def principal_scores(
+    forward: Product,
+    transposed: Product,
+    shape: tuple[int, int],
+    components: int,
+    generator: torch.Generator,
+    device: torch.device,
+) -> Tensor:
+    """Give the scores of a matrix B on its leading principal components, by subspace iteration.
+
+    Exact, up to rounding, if `components` plus the oversampling reaches min(n, F).
+
+    Args:
+        forward: Multiplies B with a dense [F, k].
+        transposed: Multiplies the transpose of B with a dense [n, k].
+        shape: (n, F).
+        components: How many components.
+        generator: A CPU generator.
+        device: Where B lives.
+
+    Returns:
+        float32 [n, min(components, n, F)], columns by falling variance, each of mean 0.
+    """
+    n, num_features = shape
+    kept = min(components, n, num_features)
+    width = min(kept + OVERSAMPLING, n, num_features)
+    mean = transposed(torch.full((n, 1), 1.0 / n, device=device))
+
+    def centred(right: Tensor) -> Tensor:
+        return forward(right) - mean.t() @ right
+
+    def centred_transposed(left: Tensor) -> Tensor:
+        return transposed(left) - mean * left.sum(dim=0)
+
+    basis = torch.randn(num_features, width, generator=generator).to(device)
+    left = torch.linalg.qr(centred(basis)).Q
+    for _ in range(ITERATIONS):
+        right = torch.linalg.qr(centred_transposed(left)).Q
+        left = torch.linalg.qr(centred(right)).Q
+    # B B' restricted to the subspace is small: its eigenvectors turn the basis into the principal directions.
+    within = centred_transposed(left).double()
+    values, vectors = torch.linalg.eigh(within.t() @ within)
+    leading = vectors[:, -kept:].flip(1) * values[-kept:].flip(0).clamp(min=0).sqrt()
+    return (left.double() @ leading).to(torch.float32)

@@ -1,0 +1,111 @@
+"""Ways to pool members with weights: the loss that weights are learned from, its gradient, and the pooled answer.
+
+All functions are pure. A batch is given as log-probabilities [b, C, S], members last.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from unlearnbench.aggregation import log_of_mean
+
+PoolName = Literal["log_linear", "prob", "legacy"]
+LossAndGradient = tuple[Tensor, Tensor]
+
+# A mixture that gives the true class less than this counts as giving it this much.
+LEAST_PROBABILITY = 1e-12
+
+
+def log_linear_loss(weight: Tensor, log_probs: Tensor, labels: Tensor) -> LossAndGradient:
+    """Give the mean cross-entropy of softmax(sum_i w_i log p_i), and its gradient.
+
+    Args:
+        weight: float [S].
+        log_probs: float [b, C, S].
+        labels: int64 [b].
+
+    Returns:
+        A scalar, and float [S].
+    """
+    pooled = torch.log_softmax(log_probs @ weight, dim=1)
+    return _cross_entropy(pooled, labels), _through_members(_residual(pooled.exp(), labels), log_probs)
+
+
+def legacy_loss(weight: Tensor, log_probs: Tensor, labels: Tensor) -> LossAndGradient:
+    """Give the released code's loss, and its gradient: a cross-entropy that takes probabilities for logits.
+
+    The pooled softmax(sum_i w_i log p_i) enters a cross-entropy that applies softmax once more.
+    Arguments and result as in `log_linear_loss`.
+    """
+    pooled = torch.softmax(log_probs @ weight, dim=1)
+    again = torch.log_softmax(pooled, dim=1)
+    outer = _residual(again.exp(), labels)
+    inner = pooled * (outer - (pooled * outer).sum(dim=1, keepdim=True))
+    return _cross_entropy(again, labels), _through_members(inner, log_probs)
+
+
+def prob_loss(weight: Tensor, log_probs: Tensor, labels: Tensor) -> LossAndGradient:
+    """Give the negative log-likelihood of the mixture sum_i w_i p_i / sum_i w_i, and its gradient.
+
+    Divided by the sum of weights, because an undivided mixture could be made as likely as one
+    likes by larger weights. Arguments and result as in `log_linear_loss`.
+    """
+    true = log_probs[torch.arange(len(labels), device=labels.device), labels].exp()
+    total = weight.sum().clamp(min=LEAST_PROBABILITY)
+    mixture = (true @ weight).clamp(min=LEAST_PROBABILITY)
+    loss = total.log() - mixture.log().mean()
+    return loss, 1 / total - (true / mixture[:, None]).mean(dim=0)
+
+
+def _cross_entropy(log_probs: Tensor, labels: Tensor) -> Tensor:
+    return -log_probs[torch.arange(len(labels), device=labels.device), labels].mean()
+
+
+def _residual(probs: Tensor, labels: Tensor) -> Tensor:
+    """Give the gradient of the mean cross-entropy with respect to its logits."""
+    target = torch.zeros_like(probs).scatter_(1, labels[:, None], 1.0)
+    return (probs - target) / len(labels)
+
+
+def _through_members(gradient: Tensor, log_probs: Tensor) -> Tensor:
+    return gradient.reshape(-1) @ log_probs.reshape(-1, log_probs.shape[2])
+
+
+LOSSES = {"log_linear": log_linear_loss, "prob": prob_loss, "legacy": legacy_loss}
+
+
+def normalised(weight: Tensor, voting: Tensor) -> Tensor:
+    """Divide weights by their sum; if all are zero, all voting members weigh the same.
+
+    Args:
+        weight: float [S], non-negative.
+        voting: bool [S].
+    """
+    total = weight.sum()
+    return weight / total if float(total) > 0 else uniform(voting).to(weight.dtype)
+
+
+def uniform(voting: Tensor) -> Tensor:
+    """Give equal weights of sum 1 to all voting members: float32 [S]."""
+    return voting.float() / voting.sum()
+
+
+def pool(log_probs: Tensor, weight: Tensor, name: PoolName) -> Tensor:
+    """Pool members: log-probabilities float32 [n, C], each row computed from its own alone.
+
+    Args:
+        log_probs: float32 [S, n, C]; read only.
+        weight: float32 [S]; members of weight 0 are not looked at.
+        name: `prob` mixes probabilities, the others add weighted log-probabilities.
+    """
+    total = torch.zeros_like(log_probs[0])
+    # Member by member: a single product would round a row differently according to its place in the chunk.
+    for member in torch.nonzero(weight).flatten().tolist():
+        term = log_probs[member].exp() if name == "prob" else log_probs[member]
+        total = total + term * weight[member]
+    if name == "prob":
+        return log_of_mean(total)
+    return torch.log_softmax(total, dim=-1)

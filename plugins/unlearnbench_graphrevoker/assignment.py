@@ -1,0 +1,73 @@
+"""From probabilities of shards to a shard for each node, with or without a limit on sizes."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import torch
+from torch import Tensor
+
+
+def paper_capacity(num_nodes: int, num_shards: int, delta: float) -> int:
+    """Give GraphEraser's one-sided limit on the size of a shard: ceil(n/S + delta (n - n/S))."""
+    mean = num_nodes / num_shards
+    # Rounded first, so that a limit of exactly 11 does not become 12 by the error of the sum.
+    return math.ceil(round(mean + delta * (num_nodes - mean), 9))
+
+
+def assign_released(assignment: Tensor, delta: float) -> Tensor:
+    """Assign by the rule of the public code: the most probable shard while it has room, else the smallest.
+
+    Nodes are visited grouped by their most probable shard, groups and nodes in ascending
+    order. A node keeps that shard while it holds fewer than n/S + delta n nodes; otherwise the
+    node goes to the shard that is smallest at that moment (ties: the lower shard).
+
+    Args:
+        assignment: float [n, S], P.
+        delta: Room beyond the mean, as a share of all nodes.
+
+    Returns:
+        int64 [n]; a shard can be empty.
+    """
+    n, num_shards = assignment.shape
+    limit = n / num_shards + delta * n
+    wish = assignment.argmax(dim=1).cpu()
+    shard = wish.clone()
+    sizes = [0] * num_shards
+    for k in range(num_shards):
+        group = torch.nonzero(wish == k).squeeze(1)
+        room = max(0, math.ceil(round(limit, 9)) - sizes[k])
+        sizes[k] += min(room, len(group))
+        homeless = group[room:]
+        smallest = [(size, index) for index, size in enumerate(sizes)]
+        heapq.heapify(smallest)
+        found = []
+        for _ in range(len(homeless)):
+            size, index = smallest[0]
+            found.append(index)
+            heapq.heapreplace(smallest, (size + 1, index))
+        shard[homeless] = torch.tensor(found, dtype=torch.int64)
+        for size, index in smallest:
+            sizes[index] = size
+    return shard.to(assignment.device)
+
+
+def fill_empty(shard: Tensor, assignment: Tensor) -> Tensor:
+    """Give every empty shard one node: of the nodes not alone in their shard, the least confident.
+
+    Args:
+        shard: int64 [n].
+        assignment: float [n, S], P; n is at least S. A node's confidence is its largest
+            probability; ties: the lower node.
+
+    Returns:
+        int64 [n], every shard non-empty.
+    """
+    shard = shard.clone()
+    num_shards = assignment.shape[1]
+    confidence = assignment.max(dim=1).values
+    for k in torch.nonzero(torch.bincount(shard, minlength=num_shards) == 0).squeeze(1).tolist():
+        alone = torch.bincount(shard, minlength=num_shards)[shard] == 1
+        shard[confidence.masked_fill(alone, float("inf")).argmin()] = k
+    return shard

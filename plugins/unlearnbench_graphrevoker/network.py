@@ -1,0 +1,129 @@
+"""The partition network psi: two SAGE convolutions, two linear layers, a softmax over shards."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from unlearnbench.gnn.sparse import SparseMatrix, from_edges
+
+Features = Tensor | SparseMatrix
+
+
+def neighbour_mean(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
+    """Build the matrix whose product with h averages h over the sources of each node's incoming edges.
+
+    Args:
+        edge_index: int64 [2, E].
+        num_nodes: N.
+
+    Returns:
+        [N, N], float32; the row of a node without neighbours is empty.
+    """
+    target = edge_index[1]
+    degree = torch.bincount(target, minlength=num_nodes).to(torch.float32)
+    return from_edges(edge_index, num_nodes, degree.reciprocal()[target])
+
+
+def uniform_parameter(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> nn.Parameter:
+    """Draw a weight or bias uniformly from +-1/sqrt(fan_in), the rule of PyG's and torch's linear layers."""
+    bound = 1 / math.sqrt(fan_in)
+    return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+
+
+class Linear(nn.Module):
+    """A linear layer with its weight stored as [in, out].
+
+    Args:
+        fan_in: Number of inputs.
+        fan_out: Number of outputs.
+        generator: Where the initial weights come from.
+        bias: Whether to add a bias.
+    """
+
+    def __init__(self, fan_in: int, fan_out: int, generator: torch.Generator, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = uniform_parameter((fan_in, fan_out), fan_in, generator)
+        self.bias = uniform_parameter((fan_out,), fan_in, generator) if bias else None
+
+    def forward(self, h: Features) -> Tensor:
+        """Map [n, in] to [n, out]; the input may be sparse."""
+        if isinstance(h, Tensor) and self.bias is not None:
+            return torch.addmm(self.bias, h, self.weight)
+        product = h @ self.weight
+        return product if self.bias is None else product + self.bias
+
+
+class MeanConvolution(nn.Module):
+    """GraphSAGE with mean aggregation, equal to PyG's `SAGEConv` given the same weights.
+
+    Neighbours are mapped first and averaged then: the same value, and nothing beyond the input
+    has to be kept for the backward pass.
+
+    Args:
+        fan_in: Number of inputs.
+        fan_out: Number of outputs.
+        generator: Where the initial weights come from.
+    """
+
+    def __init__(self, fan_in: int, fan_out: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.neighbours = Linear(fan_in, fan_out, generator, bias=False)
+        self.own = Linear(fan_in, fan_out, generator)
+
+    def forward(self, h: Features, mean: SparseMatrix) -> Tensor:
+        """Map [n, in] to [n, out].
+
+        Args:
+            h: float32 [n, in], dense or sparse.
+            mean: [n, n], from `neighbour_mean`.
+        """
+        averaged = mean @ self.neighbours(h)
+        return averaged + self.own(h)
+
+
+class PartitionNetwork(nn.Module):
+    """The network psi: gives each node the probabilities of the shards.
+
+    Args:
+        num_features: Number of inputs.
+        hidden: Width of the three hidden layers.
+        num_shards: S.
+        generator: Where the initial weights come from.
+        temperature: Divides the outputs before the softmax.
+        mix: Share of the uniform distribution in the result.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden: int,
+        num_shards: int,
+        generator: torch.Generator,
+        temperature: float = 1.0,
+        mix: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.first = MeanConvolution(num_features, hidden, generator)
+        self.second = MeanConvolution(hidden, hidden, generator)
+        self.third = Linear(hidden, hidden, generator)
+        self.last = Linear(hidden, num_shards, generator)
+        self.num_shards = num_shards
+        self.temperature = temperature
+        self.mix = mix
+
+    def forward(self, x: Features, mean: SparseMatrix) -> Tensor:
+        """Give P: float32 [n, S], rows sum to one.
+
+        Args:
+            x: float32 [n, F], dense or sparse.
+            mean: [n, n], from `neighbour_mean`.
+        """
+        h = gelu(self.first(x, mean))
+        h = gelu(self.second(h, mean))
+        h = gelu(self.third(h))
+        assignment = torch.softmax(self.last(h) / self.temperature, dim=1)
+        return assignment if self.mix == 0 else (1 - self.mix) * assignment + self.mix / self.num_shards

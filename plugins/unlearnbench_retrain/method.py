@@ -1,0 +1,47 @@
+"""Training from scratch, before and after a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from unlearnbench.gnn import train_networks
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task
+from unlearnbench.unlearning import Claim, Unlearner
+
+
+class Retrain(Unlearner):
+    """One network on the whole training graph; forgetting is training again without the data."""
+
+    name = "retrain"
+    version = 1
+    summary = "One network, trained from scratch each time."
+    reference = "the reference of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024"
+    claim = Claim.EXACT
+
+    def fit(self, task: Task) -> None:
+        """Train one network on all training nodes."""
+        with task.phase("train"):
+            self._train(task)
+
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Train a new network on what is left."""
+        with retained.phase("retrain"):
+            self._train(retained)
+
+    def predict(self, query: Query) -> Tensor:
+        """Pass messages over all retained nodes: the two views are the same for one network."""
+        graph = query.context(self._ids)
+        ((_, logits),) = self._network.predict([graph])
+        return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the network's parameters."""
+        return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
+
+    def _train(self, task: Task) -> None:
+        self._ids = task.graph.ids.clone()
+        self._network = train_networks(task, [task.graph], [0])

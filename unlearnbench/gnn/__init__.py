@@ -1,0 +1,9 @@
+"""Stacked networks: S small GNNs trained in lockstep, each with the bits it would have alone."""
+
+from unlearnbench.gnn.models import GCN as GCN
+from unlearnbench.gnn.models import Model as Model
+from unlearnbench.gnn.models import Stack as Stack
+from unlearnbench.gnn.models import StackedModel as StackedModel
+from unlearnbench.gnn.networks import Networks as Networks
+from unlearnbench.gnn.networks import blank_networks as blank_networks
+from unlearnbench.gnn.networks import train_networks as train_networks

@@ -1,0 +1,205 @@
+"""How the rows of S networks lie in one tensor: the one place that knows.
+
+Layers are written once, in terms of a layout's operations. `Ragged`: each network has a
+graph of its own, rows lie one network after the other. `Shared`: all networks look at one
+graph, a node's row holds the columns of all networks side by side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from unlearnbench.gnn import sparse
+from unlearnbench.gnn.noise import Noise
+from unlearnbench.gnn.ragged import gather_rows, ragged_product, spread
+from unlearnbench.graph import Graph
+
+
+class Features:
+    """The input features of a layout: only `Layout.linear` looks inside."""
+
+
+class Layout(ABC):
+    """Operations on the rows of S networks.
+
+    Args:
+        num_networks: S.
+        edge_index: int64 [2, E], positions among the rows of a propagation.
+        num_rows: Rows of a propagation.
+        noise: Where dropout comes from; None: evaluation, nothing is dropped.
+    """
+
+    features = Features()
+
+    def __init__(self, num_networks: int, edge_index: Tensor, num_rows: int, noise: Noise | None) -> None:
+        self.num_networks = num_networks
+        self.edge_index = edge_index
+        self.num_rows = num_rows
+        self.noise = noise
+
+    @cached_property
+    def gcn(self) -> sparse.SparseMatrix:
+        """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
+        edges, weight = gcn_norm(self.edge_index, None, self.num_rows, dtype=torch.float32)
+        return sparse.from_edges(edges, self.num_rows, weight)
+
+    @abstractmethod
+    def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
+        """Multiply each network's rows, or its input features, with its own weight [S, a, b]."""
+
+    @abstractmethod
+    def spread(self, values: Tensor) -> Tensor:
+        """Shape each network's vector, [S, k], so that it adds to its rows."""
+
+    @abstractmethod
+    def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
+        """Give each network's rows by themselves, and of those the first `width` columns."""
+
+    @abstractmethod
+    def graphs(self) -> Sequence[Graph]:
+        """Give each network's graph."""
+
+    @abstractmethod
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Put each network's rows together: the inverse of `split`."""
+
+    def dropout(self, rows: Tensor, rate: float) -> Tensor:
+        """Drop entries at random in training and scale the rest by 1 / (1 - rate)."""
+        return rows
+
+
+class Ragged(Layout):
+    """Each network has a graph of its own.
+
+    Args:
+        parts: The graphs, one a network.
+        noise: Where dropout comes from.
+        padded: Multiply padded batches instead of one product a network. Faster on CUDA; a
+            network's bits then depend on its neighbours.
+    """
+
+    def __init__(self, parts: Sequence[Graph], noise: Noise | None = None, padded: bool | None = None) -> None:
+        self._graphs = list(parts)
+        self.sizes = [graph.num_nodes for graph in parts]
+        starts = torch.tensor([0, *self.sizes]).cumsum(dim=0).tolist()
+        shifted = [graph.edge_index + start for graph, start in zip(parts, starts, strict=False)]
+        super().__init__(len(parts), torch.cat(shifted, dim=1), starts[-1], noise)
+        self._padded = self.edge_index.is_cuda if padded is None else padded
+        self._x = torch.cat([graph.x for graph in parts])
+        self._buffers: dict[int, Tensor] = {}
+
+    @cached_property
+    def _network(self) -> Tensor:
+        sizes = torch.tensor(self.sizes, device=self._x.device)
+        return torch.repeat_interleave(torch.arange(self.num_networks, device=self._x.device), sizes)
+
+    @cached_property
+    def _sparse(self) -> tuple[sparse.SparseMatrix, Tensor] | None:
+        """Keep of each network's features only the columns that occur in its rows."""
+        if not sparse.is_sparse_enough(self._x):
+            return None
+        row, column = torch.nonzero(self._x, as_tuple=True)
+        width = self._x.shape[1]
+        occurring, place = torch.unique(self._network[row] * width + column, return_inverse=True)
+        matrix = sparse.from_entries(row, place, self._x[row, column], (self.num_rows, len(occurring)))
+        return matrix, occurring
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, int]:
+        """Where each row lies in a padded batch, and the batch's height."""
+        height = max(self.sizes)
+        starts = torch.tensor([0, *self.sizes[:-1]], device=self._x.device).cumsum(dim=0)
+        inside = torch.arange(self.num_rows, device=self._x.device) - starts[self._network]
+        return self._network * height + inside, height
+
+    def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
+        """Multiply each network's rows with its own weight."""
+        if isinstance(rows, Features):
+            if self._sparse is not None:
+                matrix, occurring = self._sparse
+                table = weight.reshape(-1, weight.shape[2])
+                return matrix @ gather_rows(table, occurring, self._buffer(weight))
+            rows = self._x
+        if self._padded:
+            places, height = self._places
+            batch = rows.new_zeros(self.num_networks * height, rows.shape[1]).index_copy(0, places, rows)
+            product = torch.bmm(batch.view(self.num_networks, height, -1), weight)
+            return product.view(self.num_networks * height, -1).index_select(0, places)
+        return ragged_product(rows, weight, self.sizes)
+
+    def _buffer(self, weight: Tensor) -> Tensor:
+        if id(weight) not in self._buffers:
+            self._buffers[id(weight)] = torch.zeros(
+                weight.shape[0] * weight.shape[1], weight.shape[2], dtype=weight.dtype, device=weight.device
+            )
+        return self._buffers[id(weight)]
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Repeat each network's vector for each of its rows."""
+        return spread(values, self.sizes)
+
+    def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
+        """Cut at the borders of networks."""
+        return rows[:, :width].split(self.sizes)
+
+    def graphs(self) -> Sequence[Graph]:
+        """Give each network's graph."""
+        return self._graphs
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Stack below each other."""
+        return torch.cat(list(parts))
+
+    def dropout(self, rows: Tensor, rate: float) -> Tensor:
+        """Drop entries of each network by its own stream."""
+        if self.noise is None or rate == 0:
+            return rows
+        return rows * self.noise.keep(self.sizes, rows.shape[1], rate).to(rows.dtype).mul_(1 / (1 - rate))
+
+
+class Shared(Layout):
+    """All networks look at one graph; for evaluation.
+
+    Args:
+        graph: The graph.
+        num_networks: S.
+    """
+
+    def __init__(self, graph: Graph, num_networks: int) -> None:
+        super().__init__(num_networks, graph.edge_index, graph.num_nodes, None)
+        self._graph = graph
+
+    @cached_property
+    def _sparse(self) -> sparse.SparseMatrix | None:
+        x = self._graph.x
+        return sparse.from_dense(x) if sparse.is_sparse_enough(x) else None
+
+    def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
+        """Multiply once with all weights side by side, or each network's columns with its own."""
+        if isinstance(rows, Features):
+            together = weight.transpose(0, 1).reshape(weight.shape[1], -1)
+            return self._graph.x @ together if self._sparse is None else self._sparse @ together
+        columns = rows.view(self.num_rows, self.num_networks, -1).transpose(0, 1)
+        return torch.bmm(columns, weight).transpose(0, 1).reshape(self.num_rows, -1)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Lay the vectors side by side."""
+        return values.reshape(1, -1)
+
+    def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
+        """Cut between the columns of networks."""
+        return rows.view(self.num_rows, self.num_networks, -1)[:, :, :width].unbind(dim=1)
+
+    def graphs(self) -> Sequence[Graph]:
+        """Give the one graph for each network."""
+        return [self._graph] * self.num_networks
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Put side by side."""
+        return torch.cat(list(parts), dim=1)

@@ -1,0 +1,137 @@
+"""Base models: what a plugin may register, and the built-in stacked ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from unlearnbench.component import Component, ComponentParams
+from unlearnbench.gnn.layers import GCNConv, Linear, StackedLayer
+from unlearnbench.gnn.layout import Layout
+
+
+class Model(Component, ABC):
+    """A base model in its plain form: an ordinary module per network.
+
+    What `build` returns has `embed(x, edge_index) -> [n, d]`, the output of the last
+    message-passing layer, and `head(h) -> [n, C]`, the logits.
+    """
+
+    @abstractmethod
+    def build(self, num_features: int, num_classes: int, generator: torch.Generator) -> nn.Module:
+        """Make one network. The global random state is set from `generator` around the call."""
+
+
+class Stack(nn.Module):
+    """S networks in lockstep. Subclasses define `embed` and `head` in terms of a `Layout`.
+
+    Args:
+        embedding_size: Columns of `embed`, without padding.
+        num_classes: Columns of `head`, without padding.
+    """
+
+    def __init__(self, embedding_size: int, num_classes: int) -> None:
+        super().__init__()
+        self.embedding_size = embedding_size
+        self.num_classes = num_classes
+
+    def embed(self, layout: Layout) -> Tensor:
+        """Give the rows after the last message-passing layer."""
+        raise NotImplementedError
+
+    def head(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Give the logits, padded to a multiple of `layers.VECTOR` columns."""
+        raise NotImplementedError
+
+    def layers(self) -> dict[str, StackedLayer]:
+        """Give the layers by name."""
+        return {name: module for name, module in self.named_modules() if isinstance(module, StackedLayer)}
+
+    def draw(self, generators: Sequence[torch.Generator]) -> None:
+        """Draw every network's initial parameters, each from its own generator."""
+        for network, generator in enumerate(generators):
+            for layer in self.layers().values():
+                layer.draw(network, generator)
+
+    def own(self, network: int) -> dict[str, Tensor]:
+        """Give views of one network's parameters by name, `conv1.weight`."""
+        return {
+            f"{layer_name}.{name}": view
+            for layer_name, layer in self.layers().items()
+            for name, view in layer.own(network).items()
+        }
+
+
+class StackedModel(Component, ABC):
+    """A base model that builds S networks at once."""
+
+    @abstractmethod
+    def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
+        """Make S networks with all parameters zero."""
+
+
+class GCN(StackedModel):
+    """Two graph convolutions and an MLP head (paper, section "General Settings")."""
+
+    name = "gcn"
+    version = 1
+    summary = "Two graph convolutions of 64, MLP head."
+    reference = "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
+
+    class Params(ComponentParams):
+        """Sizes and dropout."""
+
+        hidden: int = Field(default=64, ge=1, description="Columns of each layer.")
+        dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of entries dropped after each layer.")
+
+    def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
+        """Make S networks with all parameters zero."""
+        return GCNStack(num_networks, num_features, num_classes, self.params.hidden, self.params.dropout)
+
+
+class Head(nn.Module):
+    """Linear, ReLU, dropout, linear.
+
+    Args:
+        num_networks: S.
+        hidden: Columns in and between.
+        num_classes: Columns out.
+        dropout: Rate.
+    """
+
+    def __init__(self, num_networks: int, hidden: int, num_classes: int, dropout: float) -> None:
+        super().__init__()
+        self.linear1 = Linear(num_networks, hidden, hidden)
+        self.linear2 = Linear(num_networks, hidden, num_classes)
+        self.dropout = dropout
+
+    def forward(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Give the logits."""
+        hidden = layout.dropout(torch.relu(self.linear1(rows, layout)), self.dropout)
+        logits: Tensor = self.linear2(hidden, layout)
+        return logits
+
+
+class GCNStack(Stack):
+    """S networks of two graph convolutions and an MLP head."""
+
+    def __init__(self, num_networks: int, num_features: int, num_classes: int, hidden: int, dropout: float) -> None:
+        super().__init__(hidden, num_classes)
+        self.conv1 = GCNConv(num_networks, num_features, hidden, raw=True)
+        self.conv2 = GCNConv(num_networks, hidden, hidden)
+        self.mlp = Head(num_networks, hidden, num_classes, dropout)
+        self.dropout = dropout
+
+    def embed(self, layout: Layout) -> Tensor:
+        """Convolve twice."""
+        rows = layout.dropout(torch.relu(self.conv1(layout.features, layout)), self.dropout)
+        return layout.dropout(torch.relu(self.conv2(rows, layout)), self.dropout)
+
+    def head(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Classify."""
+        logits: Tensor = self.mlp(rows, layout)
+        return logits

@@ -1,0 +1,140 @@
+"""S trained networks: how they come to be, what they say, and how some of them are exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import UsageError
+from unlearnbench.gnn.layout import Layout, Ragged, Shared
+from unlearnbench.gnn.models import Model, Stack, StackedModel
+from unlearnbench.gnn.noise import Noise
+from unlearnbench.gnn.single import PlainStack
+from unlearnbench.gnn.training import train
+from unlearnbench.graph import Graph
+from unlearnbench.task import Task
+
+
+class Networks:
+    """S networks of one base model.
+
+    Args:
+        make: Makes a stack of so many networks, all parameters zero.
+        stack: The parameters.
+        num_networks: S.
+    """
+
+    def __init__(self, make: Callable[[int], Stack], stack: Stack, num_networks: int) -> None:
+        self._make = make
+        self._stack = stack
+        self.num_networks = num_networks
+
+    def predict(self, graphs: Sequence[Graph], networks: Sequence[int] | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Evaluate networks, each on a graph of its own.
+
+        Args:
+            graphs: One a network.
+            networks: Which networks; default: all.
+
+        Returns:
+            For each network, embeddings [n_i, d] and logits [n_i, C] of all nodes of its graph.
+        """
+        if networks is None or list(networks) == list(range(self.num_networks)):
+            return self._evaluate(Ragged(graphs))
+        return self._only(networks).predict(graphs)
+
+    def _only(self, networks: Sequence[int]) -> Networks:
+        chosen = Networks(self._make, self._make(len(networks)), len(networks))
+        for place, network in enumerate(networks):
+            chosen._copy(place, self._stack.own(network))
+        return chosen
+
+    def predict_shared(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Evaluate all networks on one graph: embeddings [S, n, d] and logits [S, n, C]."""
+        answers = self._evaluate(Shared(graph, self.num_networks))
+        return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
+
+    @torch.no_grad()
+    def _evaluate(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+        self._stack.eval()
+        rows = self._stack.embed(layout)
+        width = self._stack.embedding_size if self._stack.embedding_size > 0 else None
+        embeddings = layout.split(rows, width)
+        logits = layout.split(self._stack.head(rows, layout), self._stack.num_classes)
+        return list(zip(embeddings, logits, strict=True))
+
+    def state(self, network: int) -> dict[str, Tensor]:
+        """Copy one network's parameters and running statistics, by name."""
+        return {name: view.clone() for name, view in self._stack.own(network).items()}
+
+    def replace(self, networks: Sequence[int], others: Networks) -> None:
+        """Put the networks of `others`, in their order, in the places named."""
+        for place, network in enumerate(networks):
+            self._copy(network, others._stack.own(place))
+
+    def _copy(self, network: int, values: Mapping[str, Tensor]) -> None:
+        for name, view in self._stack.own(network).items():
+            view.copy_(values[name])
+
+    def erase(self, networks: Sequence[int]) -> None:
+        """Set every parameter of the networks named to zero."""
+        for network in networks:
+            for view in self._stack.own(network).values():
+                view.zero_()
+
+
+def blank_networks(task: Task, num_networks: int) -> Networks:
+    """Make S networks of the task's model with all parameters zero."""
+    make = _maker(task)
+    return Networks(make, make(num_networks), num_networks)
+
+
+def train_networks(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str = "member") -> Networks:
+    """Train one network on each graph, from scratch, in lockstep.
+
+    What network `names[i]` becomes depends on its graph, the task's seed, its name and the role
+    alone: on a CPU it has the same bits whichever networks are trained beside it.
+
+    Args:
+        task: Model, training and seed.
+        graphs: One a network, each with at least one node.
+        names: The networks' numbers, which choose their initial weights and dropout.
+        role: What the networks are for; other roles draw other numbers.
+    """
+    if task.training.one_by_one and len(graphs) > 1:
+        whole = blank_networks(task, len(graphs))
+        for place, (graph, name) in enumerate(zip(graphs, names, strict=True)):
+            with task.phase(f"{role}-{name:03d}"):
+                whole.replace([place], _train_lockstep(task, [graph], [name], role))
+        return whole
+    return _train_lockstep(task, graphs, names, role)
+
+
+def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str) -> Networks:
+    make = _maker(task)
+    stack = make(len(graphs))
+    stack.draw([task.generator(role, "init", name) for name in names])
+    stack.to(task.device)
+    noise = Noise([task.key(role, "dropout", name) for name in names], task.device)
+    layout = Ragged(graphs, noise)
+    train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training)
+    task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)
+    return Networks(make, stack, len(graphs))
+
+
+def _maker(task: Task) -> Callable[[int], Stack]:
+    # The closure must not reach the task: networks outlive it, and its graph may be forgotten.
+    spec, device = task.model, task.device
+    num_features, num_classes = task.graph.num_features, task.graph.num_classes
+    model = spec.build()
+    if isinstance(model, StackedModel):
+        return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)
+    if isinstance(model, Model):
+
+        def build(generator: torch.Generator) -> torch.nn.Module:
+            return model.build(num_features, num_classes, generator)
+
+        return lambda num_networks: PlainStack(build, num_networks, num_classes).to(device)
+    raise UsageError(f"The model {spec.name!r} is neither a Model nor a StackedModel.", "Subclass one of them.")

@@ -1,0 +1,134 @@
+"""Products of many networks' rows with their own weights, differentiable any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Multiply each network's rows with its own weight, one product a network.
+
+    One product a network, not a padded batch: the result of a network then has the same bits
+    whichever networks stand beside it.
+
+    Args:
+        rows: float [sum(sizes), a].
+        weight: float [S, a, b].
+        sizes: Rows of each network.
+
+    Returns:
+        float [sum(sizes), b].
+    """
+    product: Tensor = _Product.apply(rows, weight, sizes)
+    return product
+
+
+def spread(values: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k]."""
+    spreaded: Tensor = _Spread.apply(values, sizes)
+    return spreaded
+
+
+def gather_rows(table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:
+    """Select rows, each at most once; the gradient writes only these rows.
+
+    Args:
+        table: float [m, k].
+        index: int64 [n], all different.
+        buffer: float [m, k], zero outside the rows of `index`: what the gradient is written to
+            when it is not itself differentiated. Each use of `gather_rows` in one graph of
+            computation needs a buffer of its own, and a gradient must be used before the next
+            backward pass.
+    """
+    rows: Tensor = _Gather.apply(table, index, buffer)
+    return rows
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
+        ctx.save_for_backward(rows, weight)
+        ctx.sizes = sizes
+        out = rows.new_empty(rows.shape[0], weight.shape[2])
+        parts = (list(sizes),)
+        for a, b, c in zip(rows.split(*parts), weight.unbind(), out.split(*parts), strict=True):
+            torch.mm(a, b, out=c)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        rows, weight = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        grad_rows = ragged_product(grad, weight.transpose(1, 2), ctx.sizes) if ctx.needs_input_grad[0] else None
+        grad_weight = _outer(rows, grad, ctx.sizes) if ctx.needs_input_grad[1] else None
+        return grad_rows, grad_weight, None
+
+
+class _Outer(torch.autograd.Function):
+    """The gradient of a ragged product with respect to the weights: rows' times grad, a network each."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
+        ctx.save_for_backward(left, right)
+        ctx.sizes = sizes
+        out = left.new_empty(len(sizes), left.shape[1], right.shape[1])
+        for a, b, c in zip(left.split(list(sizes)), right.split(list(sizes)), out.unbind(), strict=True):
+            torch.mm(a.t(), b, out=c)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        left, right = ctx.saved_tensors
+        grad = grads[0]
+        grad_left = ragged_product(right, grad.transpose(1, 2), ctx.sizes)
+        return grad_left, ragged_product(left, grad, ctx.sizes), None
+
+
+def _outer(left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
+    product: Tensor = _Outer.apply(left, right, sizes)
+    return product
+
+
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, sizes: Sequence[int]) -> Tensor:
+        ctx.sizes = sizes
+        return torch.cat([row.expand(size, -1) for row, size in zip(values, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _sums(grads[0], ctx.sizes), None
+
+
+class _Sums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        ctx.sizes = sizes
+        return torch.stack([part.sum(dim=0) for part in rows.split(list(sizes))])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return spread(grads[0], ctx.sizes), None
+
+
+def _sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:
+    total: Tensor = _Sums.apply(rows, sizes)
+    return total
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:
+        ctx.index, ctx.buffer = index, buffer
+        return table.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():
+            zeros = torch.zeros_like(ctx.buffer)
+            return zeros.index_copy(0, ctx.index, grads[0]), None, None
+        return ctx.buffer.index_copy_(0, ctx.index, grads[0]), None, None

@@ -1,0 +1,46 @@
+"""Trains S networks at once: one loop for stacked models and plain modules alike."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unlearnbench.gnn.layout import Layout
+from unlearnbench.gnn.models import Stack
+from unlearnbench.task import Training
+
+
+def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> None:
+    """Train in place: Adam on the sum of the networks' mean cross-entropies.
+
+    The sum has, for each network, the gradient of its own mean: no parameter of one network
+    meets data of another.
+
+    Args:
+        stack: The networks, freshly drawn.
+        layout: Their graphs; its noise drives dropout.
+        labels: int64, one a row of the layout.
+        training: Epochs, learning rate, weight decay.
+    """
+    parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=True)
+    share = torch.cat([
+        torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=labels.device) for graph in layout.graphs()
+    ])
+    stack.train()
+    for epoch in range(training.epochs):
+        if layout.noise is not None:
+            layout.noise.step = epoch
+        rows = stack.head(stack.embed(layout), layout)
+        losses = functional.cross_entropy(rows[:, : stack.num_classes], labels, reduction="none")
+        loss = (losses * share).sum()
+        # The gradients are taken, not accumulated: the first layer's is written to one buffer
+        # again and again, and accumulating would copy it.
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        optimiser.step()
+    stack.eval()
+    for parameter in parameters:
+        parameter.grad = None

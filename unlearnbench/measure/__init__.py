@@ -1,0 +1,1 @@
+"""Measuring: the clock, the memory, and the machine they ran on."""

@@ -1,0 +1,164 @@
+"""The clock of the harness: seconds and peaks of memory, phase by phase."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from unlearnbench.measure.memory import Sizes, Source, gpu_memory, resident_memory
+from unlearnbench.measure.nvml import GpuProcessMemory, Reading
+
+
+def synchroniser(device: torch.device) -> Callable[[], None]:
+    """Make the call that waits until a device has finished all it was given."""
+    if device.type == "cuda":
+        return lambda: torch.cuda.synchronize(device)
+    if device.type == "mps":
+        return torch.mps.synchronize
+    return lambda: None
+
+
+@dataclass
+class Instruments:
+    """What a meter reads.
+
+    Args:
+        synchronise: Waits for the device.
+        clock: Gives seconds; never goes back.
+        resident: Memory of the process.
+        gpu: Memory of the device.
+        gpu_process: Reads the driver's figure for this process at the end of outermost phases.
+    """
+
+    synchronise: Callable[[], None]
+    clock: Callable[[], float]
+    resident: Source
+    gpu: Source
+    gpu_process: Callable[[], Reading]
+
+    @classmethod
+    def of(cls, device: torch.device) -> Instruments:
+        """Choose the instruments for a device."""
+        driver = GpuProcessMemory(device)
+        return cls(synchroniser(device), time.perf_counter, resident_memory(), gpu_memory(device), driver.read)
+
+
+@dataclass
+class _Open:
+    """A phase that has begun."""
+
+    row: dict[str, Any]
+    peaks: Sizes = field(default_factory=dict)
+
+    def fold(self, sizes: Sizes) -> None:
+        for key, value in sizes.items():
+            known = self.peaks.get(key)
+            self.peaks[key] = value if known is None else known if value is None else max(known, value)
+
+
+class Meter:
+    """Listens to a task (the `Listener` of `unlearnbench.task`): measures its phases, sums its counts.
+
+    A phase is timed from call to return with the device synchronised before both looks at the
+    clock. Its peak of memory starts anew with it; a phase inside another one gets its own peak,
+    and the outer one's is the largest of its own and those inside. One thread may use a meter.
+
+    Args:
+        device: Where the cell computes.
+        instruments: What to read; None chooses by the device.
+    """
+
+    def __init__(self, device: torch.device, instruments: Instruments | None = None) -> None:
+        self.device = device
+        self.counts: dict[str, int] = {}
+        self.reasons: dict[str, str] = {}
+        self._instruments = Instruments.of(device) if instruments is None else instruments
+        self._rows: list[dict[str, Any]] = []
+        self._stack: list[_Open] = []
+        self._memory = (self._instruments.resident, self._instruments.gpu)
+        for source in self._memory:
+            self.reasons.update(source.reasons)
+
+    @property
+    def phases(self) -> list[dict[str, Any]]:
+        """List the finished phases in the order they began.
+
+        Each is `{"name", "seconds", "start_rss_mib", "peak_rss_mib", "start_gpu_mib",
+        "peak_gpu_mib", "peak_gpu_reserved_mib"}`; outermost ones have `gpu_process_mib` too.
+        Sizes are in MiB, None where `reasons` says why. A phase that an exception ended has
+        `"failed": True`. The same name twice is two rows.
+        """
+        return [dict(row) for row in self._rows if "seconds" in row]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Say where the sizes come from: `{"rss": "vmhwm" or "sampled", "gpu": "torch" or "none"}`."""
+        return {"rss": self._instruments.resident.name, "gpu": self._instruments.gpu.name}
+
+    def seconds(self, name: str) -> float | None:
+        """Sum the seconds of all phases of a name that ended well; None if there was none."""
+        found = [row["seconds"] for row in self.phases if row["name"] == name and "failed" not in row]
+        return sum(found) if found else None
+
+    def count(self, **amounts: int) -> None:
+        """Add to named counts."""
+        for name, amount in amounts.items():
+            self.counts[name] = self.counts.get(name, 0) + int(amount)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure what happens inside, under this name; inside another phase, under `outer/name`."""
+        opened = self._begin(name)
+        tools = self._instruments
+        seconds = None
+        try:
+            tools.synchronise()
+            start = tools.clock()
+            try:
+                yield
+            finally:
+                tools.synchronise()
+                seconds = tools.clock() - start
+        except BaseException:
+            opened.row["failed"] = True
+            raise
+        finally:
+            self._end(opened, seconds)
+
+    def _begin(self, name: str) -> _Open:
+        outer = self._stack[-1] if self._stack else None
+        if outer is not None:
+            # The reset below would lose what the outer phase has used so far.
+            outer.fold(self._peaks())
+        opened = _Open({"name": f"{outer.row['name']}/{name}" if outer else name})
+        for source in self._memory:
+            opened.row.update(source.reset())
+        self._stack.append(opened)
+        self._rows.append(opened.row)
+        return opened
+
+    def _end(self, opened: _Open, seconds: float | None) -> None:
+        self._stack.pop()
+        opened.row["seconds"] = seconds
+        opened.fold(self._peaks())
+        opened.row.update(opened.peaks)
+        if self._stack:
+            self._stack[-1].fold(opened.peaks)
+            return
+        reading = self._instruments.gpu_process()
+        opened.row["gpu_process_mib"] = reading.mib
+        if reading.reason:
+            self.reasons["gpu_process_mib"] = reading.reason
+        for source in self._memory:
+            source.rest()
+
+    def _peaks(self) -> Sizes:
+        sizes: Sizes = {}
+        for source in self._memory:
+            sizes.update(source.peak())
+        return sizes

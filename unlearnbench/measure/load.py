@@ -1,0 +1,115 @@
+"""Was the machine quiet? How much of it other work used while a cell ran.
+
+The load average cannot tell: it counts our own work of the last minute too. What can: the
+processor time that passed busy on the whole machine, less what this process and its children
+used, over the seconds that went by. That is the mean number of cores others kept busy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+
+BUSY_CORES = 0.5
+MEASURABLE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Load:
+    """The machine while a cell ran.
+
+    Args:
+        start: Load average of the last minute at the start, None where there is none.
+        end: The same at the end.
+        other_cores: Mean number of cores that other work kept busy; None if it cannot be told.
+        reason: Why not, empty where it can.
+    """
+
+    start: float | None
+    end: float | None
+    other_cores: float | None
+    reason: str = ""
+
+    def is_busy(self) -> bool:
+        """Tell whether other work used more than half a core. What cannot be told is not quiet."""
+        return self.other_cores is None or self.other_cores > BUSY_CORES
+
+    def is_exclusive(self) -> bool:
+        """Tell whether times measured meanwhile may be compared: the machine was not busy."""
+        return not self.is_busy()
+
+
+def machine_busy_seconds() -> float:
+    """Sum the processor time that was not idle, over all cores since the machine started.
+
+    Time that a hypervisor gave to other guests (steal) counts as busy: it was not ours.
+    """
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    # Linux counts the time of guests in `user` and `nice` already.
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return float(sum(times) - idle - guests)
+
+
+def own_busy_seconds() -> float:
+    """Sum the processor time of this process and all its children, ended ones too."""
+    process = psutil.Process()
+    total = 0.0
+    for one in (process, *process.children(recursive=True)):
+        try:
+            times = one.cpu_times()
+        except psutil.Error:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def load_average() -> float | None:
+    """Give the load average of the last minute; None on a system that keeps none."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+
+
+class LoadWatch:
+    """Watches the machine from its making to `finish`.
+
+    Args:
+        machine: Gives busy seconds of the whole machine, ever growing.
+        own: Gives busy seconds of our own work, ever growing.
+        clock: Gives seconds.
+    """
+
+    def __init__(
+        self,
+        machine: Callable[[], float] = machine_busy_seconds,
+        own: Callable[[], float] = own_busy_seconds,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._machine, self._own, self._clock = machine, own, clock
+        self._start_load = load_average()
+        self._start = self._read()
+
+    def finish(self) -> Load:
+        """Say how busy others kept the machine since this watch was made.
+
+        The kernel counts processor time in hundredths of a second, so that half a second is
+        the shortest time over which a share of a core means something.
+        """
+        machine, own, seconds = (end - start for end, start in zip(self._read(), self._start, strict=True))
+        end_load = load_average()
+        if seconds < MEASURABLE_SECONDS:
+            reason = f"watched for {seconds:.2f} s, too short to tell"
+            return Load(self._start_load, end_load, None, reason)
+        if machine < own / 2:
+            # A sandbox that shows no use of processors at all must not pass for a quiet machine.
+            return Load(self._start_load, end_load, None, "the system does not show the use of its processors")
+        return Load(self._start_load, end_load, max(0.0, machine - own) / seconds)
+
+    def _read(self) -> tuple[float, float, float]:
+        return self._machine(), self._own(), self._clock()

@@ -1,0 +1,221 @@
+"""Peaks of memory: resident memory of the process, and torch's counters of a CUDA device.
+
+Every source has the same four operations (`Source`), so that the meter knows one interface
+and a test can put a fake in. Sizes are in MiB. What cannot be read is None, never 0, and the
+source says why.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+import torch
+
+MIB = float(2**20)
+SAMPLING_SECONDS = 0.005
+PROBE_BYTES = 32 * 2**20
+
+Sizes = dict[str, float | None]
+
+
+class Source(Protocol):
+    """Something that knows a peak and can be told to start anew.
+
+    Attributes:
+        name: What it is called in a record.
+        reasons: Field to the reason why it cannot be read; empty where all can.
+    """
+
+    name: str
+    reasons: Mapping[str, str]
+
+    def reset(self) -> Sizes:
+        """Forget the peak; give what is in use now, fields `start_*`."""
+        ...
+
+    def peak(self) -> Sizes:
+        """Give the peak since the last reset, fields `peak_*`."""
+        ...
+
+    def rest(self) -> None:
+        """Stop watching until the next reset."""
+        ...
+
+
+class HighWaterMark:
+    """Linux' own peak of the resident set, which can be reset (proc(5), `clear_refs` and `VmHWM`).
+
+    The kernel keeps it at every page fault, so that no peak is missed between two looks.
+
+    Args:
+        folder: The folder of the process under `/proc`.
+    """
+
+    name = "vmhwm"
+    reasons: Mapping[str, str] = {}
+
+    def __init__(self, folder: Path = Path("/proc/self")) -> None:
+        self._status = folder / "status"
+        self._clear = folder / "clear_refs"
+
+    def reset(self) -> Sizes:
+        """Set the peak to what is resident now."""
+        self._clear.write_text("5")
+        return {"start_rss_mib": self._read("VmRSS")}
+
+    def peak(self) -> Sizes:
+        """Give the peak since the last reset."""
+        return {"peak_rss_mib": self._read("VmHWM")}
+
+    def rest(self) -> None:
+        """Do nothing: the kernel counts by itself."""
+
+    def works(self) -> bool:
+        """Tell whether the mark can be read and falls when reset: some kernels and sandboxes ignore it."""
+        try:
+            before = self._read("VmHWM")
+            with mmap.mmap(-1, PROBE_BYTES) as probe:
+                for page in range(0, PROBE_BYTES, mmap.PAGESIZE):
+                    probe[page] = 1
+            raised = self._read("VmHWM")
+            self.reset()
+            fallen = self._read("VmHWM")
+        except (OSError, ValueError):
+            return False
+        half = PROBE_BYTES / MIB / 2
+        # The mark may have stood above the probe already: then it need not have risen.
+        return raised >= before and raised - fallen >= half
+
+    def _read(self, field: str) -> float:
+        for line in self._status.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key == field:
+                return float(value.split()[0]) * 1024 / MIB
+        raise ValueError(f"{self._status} has no field {field}.")
+
+
+class SampledRss:
+    """The largest resident set that a thread saw, looking every few milliseconds.
+
+    A peak shorter than the interval can be missed. The thread runs only between `reset` and
+    `rest`.
+
+    Args:
+        seconds: Time between two looks.
+    """
+
+    name = "sampled"
+    reasons: Mapping[str, str] = {}
+
+    def __init__(self, seconds: float = SAMPLING_SECONDS) -> None:
+        self._process = psutil.Process()
+        self._seconds = seconds
+        self._largest = 0
+        self._lock = threading.Lock()
+        self._enough = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def reset(self) -> Sizes:
+        """Set the peak to what is resident now, and start watching."""
+        now = self._resident()
+        with self._lock:
+            self._largest = now
+        if self._thread is None:
+            self._enough.clear()
+            self._thread = threading.Thread(target=self._watch, name="unlearnbench-rss", daemon=True)
+            self._thread.start()
+        return {"start_rss_mib": now / MIB}
+
+    def peak(self) -> Sizes:
+        """Give the largest size seen since the last reset."""
+        self._look()
+        with self._lock:
+            return {"peak_rss_mib": self._largest / MIB}
+
+    def rest(self) -> None:
+        """Stop the thread."""
+        if self._thread is not None:
+            self._enough.set()
+            self._thread.join()
+            self._thread = None
+
+    def _resident(self) -> int:
+        return int(self._process.memory_info().rss)
+
+    def _look(self) -> None:
+        now = self._resident()
+        with self._lock:
+            self._largest = max(self._largest, now)
+
+    def _watch(self) -> None:
+        while not self._enough.wait(self._seconds):
+            self._look()
+
+
+def resident_memory() -> HighWaterMark | SampledRss:
+    """Choose the best source of this machine: the kernel's mark where it works, else samples."""
+    mark = HighWaterMark()
+    return mark if mark.works() else SampledRss()
+
+
+class CudaMemory:
+    """Torch's counters of one CUDA device: bytes in tensors, and bytes its allocator holds.
+
+    Args:
+        device: A CUDA device.
+    """
+
+    name = "torch"
+    reasons: Mapping[str, str] = {}
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def reset(self) -> Sizes:
+        """Set both peaks to what is in use now."""
+        torch.cuda.reset_peak_memory_stats(self._device)
+        return {"start_gpu_mib": torch.cuda.memory_allocated(self._device) / MIB}
+
+    def peak(self) -> Sizes:
+        """Give both peaks since the last reset."""
+        return {
+            "peak_gpu_mib": torch.cuda.max_memory_allocated(self._device) / MIB,
+            "peak_gpu_reserved_mib": torch.cuda.max_memory_reserved(self._device) / MIB,
+        }
+
+    def rest(self) -> None:
+        """Do nothing: torch counts by itself."""
+
+
+class NoGpu:
+    """Stands for the counters of a GPU where none is used: every field is None.
+
+    Args:
+        reason: Why there is nothing to read.
+    """
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self.reasons: Mapping[str, str] = dict.fromkeys(("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib"), reason)
+
+    def reset(self) -> Sizes:
+        """Give None."""
+        return {"start_gpu_mib": None}
+
+    def peak(self) -> Sizes:
+        """Give None for both peaks."""
+        return {"peak_gpu_mib": None, "peak_gpu_reserved_mib": None}
+
+    def rest(self) -> None:
+        """Do nothing."""
+
+
+def gpu_memory(device: torch.device) -> CudaMemory | NoGpu:
+    """Choose the source for a device: torch's counters on CUDA, None elsewhere."""
+    return CudaMemory(device) if device.type == "cuda" else NoGpu(f"computed on {device.type}")

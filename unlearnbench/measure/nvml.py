@@ -1,0 +1,146 @@
+"""GPU memory of this process as the driver sees it (NVML), with torch's device found by UUID.
+
+Torch numbers the GPUs that `CUDA_VISIBLE_DEVICES` leaves, in its order; NVML numbers all of
+them, in the order of the bus. The UUID is what both agree on, for whole GPUs and for slices
+(MIG) alike, whatever form the variable has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from unlearnbench.measure.memory import MIB
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One look at a GPU.
+
+    Args:
+        mib: Memory this process holds on the GPU, context included; None if it cannot be read.
+        reason: Why not, empty where it can.
+    """
+
+    mib: float | None
+    reason: str = ""
+
+
+def torch_uuid(device: torch.device) -> str:
+    """Give the UUID of a CUDA device of torch, without prefix.
+
+    Raises:
+        AttributeError: This torch does not tell UUIDs.
+    """
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
+class Nvml:
+    """A session with the driver, opened at the first look.
+
+    Args:
+        module: The module `pynvml` of the distribution nvidia-ml-py; None imports it at the
+            first look.
+        pid: The process asked about; None is this one.
+    """
+
+    def __init__(self, module: Any = None, pid: int | None = None) -> None:
+        self._module = module
+        self._pid = os.getpid() if pid is None else pid
+        self._opened = False
+        self._broken = ""
+
+    def process_memory(self, uuid: str) -> Reading:
+        """Read how much memory the process holds on one GPU.
+
+        Args:
+            uuid: The device's UUID, with or without `GPU-` or `MIG-` before it.
+        """
+        if not self._open():
+            return Reading(None, self._broken)
+        try:
+            handle = self._handle(uuid)
+            if handle is None:
+                return Reading(None, f"NVML knows no GPU with UUID {uuid}")
+            processes = self._processes(handle)
+        except self._module.NVMLError as error:
+            return Reading(None, f"NVML: {error}")
+        # A process can hold compute and graphics contexts at once: the driver then lists its
+        # whole use under both.
+        own = [process.usedGpuMemory for process in processes if process.pid == self._pid]
+        if not own:
+            return Reading(None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)")
+        known = [used for used in own if used is not None]
+        if not known:
+            return Reading(None, "NVML does not tell the memory of single processes here")
+        return Reading(max(known) / MIB)
+
+    def gpu_names(self) -> list[str]:
+        """List the models of all GPUs of the machine, visible to torch or not; empty without NVML."""
+        if not self._open():
+            return []
+        try:
+            count = self._module.nvmlDeviceGetCount()
+            names = [self._module.nvmlDeviceGetName(self._module.nvmlDeviceGetHandleByIndex(i)) for i in range(count)]
+        except self._module.NVMLError:
+            return []
+        return sorted(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+
+    def _open(self) -> bool:
+        if self._opened or self._broken:
+            return self._opened
+        try:
+            if self._module is None:
+                self._module = importlib.import_module("pynvml")
+            self._module.nvmlInit()
+        except ImportError:
+            self._broken = "nvidia-ml-py is not installed"
+        except Exception as error:
+            # A foreign module named pynvml may lack NVMLError itself; no reading is worth a run.
+            self._broken = f"NVML: {error}"
+        else:
+            self._opened = True
+        return self._opened
+
+    def _handle(self, uuid: str) -> Any:
+        bare = uuid.removeprefix("GPU-").removeprefix("MIG-")
+        for prefix in ("GPU-", "MIG-"):
+            try:
+                return self._module.nvmlDeviceGetHandleByUUID(prefix + bare)
+            except (self._module.NVMLError_NotFound, self._module.NVMLError_InvalidArgument):
+                continue
+        return None
+
+    def _processes(self, handle: Any) -> list[Any]:
+        compute = list(self._module.nvmlDeviceGetComputeRunningProcesses(handle))
+        try:
+            return compute + list(self._module.nvmlDeviceGetGraphicsRunningProcesses(handle))
+        except self._module.NVMLError_NotSupported:
+            return compute
+
+
+class GpuProcessMemory:
+    """What a meter asks at the end of a phase: this process's memory on one device.
+
+    Args:
+        device: Where the cell computes.
+        nvml: The session; None opens one.
+    """
+
+    def __init__(self, device: torch.device, nvml: Nvml | None = None) -> None:
+        self._device = device
+        self._nvml = Nvml() if nvml is None else nvml
+
+    def read(self) -> Reading:
+        """Read it; never raises because of a GPU or a driver."""
+        if self._device.type != "cuda":
+            return Reading(None, f"computed on {self._device.type}")
+        try:
+            uuid = torch_uuid(self._device)
+        except AttributeError:
+            return Reading(None, "this torch does not tell the UUID of a device")
+        return self._nvml.process_memory(uuid)

@@ -1,0 +1,192 @@
+"""The record of a cell: one strict JSON object, checked when it is made and when it is read."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing_extensions import TypedDict
+
+from unlearnbench.errors import UnlearnbenchError
+
+SCHEMA = 1
+OUTCOMES = ("ok", "diverged", "refused")
+FAILURES = ("error", "oom", "killed", "timeout")
+KEY = re.compile(r"[0-9a-f]{8,64}")
+
+Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
+
+
+class DamagedRecordError(UnlearnbenchError):
+    """A record cannot be read: it is cut short, is not a record, or lacks something."""
+
+
+class SchemaVersionError(UnlearnbenchError):
+    """A record was written by an older or a newer unlearnbench."""
+
+
+class Phase(TypedDict, total=False):
+    """What one phase of a cell took; a reading that could not be had is null, with a reason beside it."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    name: str
+    seconds: float | None
+    peak_rss_mib: float | None
+    peak_gpu_mib: float | None
+    peak_gpu_reserved_mib: float | None
+
+
+class Failure(TypedDict):
+    """Why a cell failed."""
+
+    type: str
+    message: str
+    traceback: str
+
+
+class Record(BaseModel):
+    """The stored outcome of a cell, or its failure.
+
+    Values that are not finite become null on entry, each with a line in `notes`, so that a
+    record is always strict JSON and writing one never ends a run.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    schema_version: int = Field(default=SCHEMA, alias="schema", description="Layout of the file.")
+    key: str = Field(description="Hash of the canonical cell, in hexadecimal.")
+    status: Status = Field(description="ok, diverged, refused; or a failure: error, oom, killed, timeout.")
+    label: str = Field(description="The method as tables show it: graphrevoker[sem_weight=0].")
+    cell: dict[str, Any] = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
+    requests: list[dict[str, Any]] = Field(default_factory=list, description="Each request: digest, count, file.")
+    metrics: dict[str, dict[str, dict[str, float | None]]] = Field(
+        default_factory=dict, description="Metric, view, moment (before, after) to value."
+    )
+    phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
+    unlearn_seconds: float | None = Field(default=None, description="What serving the request is charged.")
+    counts: dict[str, int | float | None] = Field(default_factory=dict, description="shards_hit, node_epochs, steps.")
+    partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
+    digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
+    provenance: dict[str, Any] = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
+    error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
+    notes: list[str] = Field(default_factory=list, description="What a reader of the record should know.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_finite(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        notes: list[str] = []
+        clean = {name: _finite(value, name, notes) for name, value in values.items()}
+        if notes:
+            clean["notes"] = [*(clean.get("notes") or []), *notes]
+        return clean
+
+    @field_validator("key")
+    @classmethod
+    def _check_key(cls, key: str) -> str:
+        if not KEY.fullmatch(key):
+            raise ValueError("a key is 8 to 64 hexadecimal digits")
+        return key
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Record:
+        for name in ("dataset", "method", "model", "protocol"):
+            component = self.cell.get(name)
+            if not isinstance(component, dict) or not isinstance(component.get("name"), str):
+                raise ValueError(f"cell.{name}.name is missing")
+        for name in ("repetition", "seed"):
+            if type(self.cell.get(name)) is not int:
+                raise ValueError(f"cell.{name} is not a whole number")
+        if not isinstance(self.provenance.get("machine"), str):
+            raise ValueError("provenance.machine is missing")
+        if (self.error is not None) != (self.status in FAILURES):
+            raise ValueError(f"status {self.status} {'with' if self.error else 'without'} an error")
+        return self
+
+    @property
+    def machine(self) -> str:
+        """Name the machine the cell ran on."""
+        return str(self.provenance["machine"])
+
+    @property
+    def is_failure(self) -> bool:
+        """Tell whether the cell came to no outcome."""
+        return self.status in FAILURES
+
+    @property
+    def file_name(self) -> str:
+        """Name the record's file."""
+        return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
+
+    def to_json(self) -> str:
+        """Write as strict JSON, the same text for equal records."""
+        plain = self.model_dump(mode="json", by_alias=True)
+        return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+
+
+def _finite(value: Any, where: str, notes: list[str]) -> Any:
+    """Replace numbers that are not finite by null, and numbers of numpy by plain ones."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        if where.split(".")[0] == "cell":
+            raise ValueError(f"{where} is {value}: a cell holds finite numbers only")
+        notes.append(f"{where} was {value}; stored as null.")
+        return None
+    if isinstance(value, Mapping):
+        return {name: _finite(inner, f"{where}.{name}", notes) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner, f"{where}.{at}", notes) for at, inner in enumerate(value)]
+    return value
+
+
+def read_record(path: Path) -> Record:
+    """Read one record.
+
+    Raises:
+        DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, or lies under
+            a name that is not its own.
+        SchemaVersionError: An older or a newer unlearnbench wrote it.
+    """
+    remedy = "Delete the file and run the same command again: the cell is computed anew."
+    try:
+        plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise DamagedRecordError(f"{path}: not a whole record ({error}).", remedy) from None
+    except OSError as error:
+        raise DamagedRecordError(
+            f"{path}: cannot be read ({error.strerror}).", "Check the file's permissions."
+        ) from None
+    if not isinstance(plain, dict) or type(plain.get("schema")) is not int:
+        raise DamagedRecordError(f"{path}: not a record (no schema version).", remedy)
+    if plain["schema"] > SCHEMA:
+        raise SchemaVersionError(
+            f"{path}: schema {plain['schema']} is newer than this unlearnbench understands ({SCHEMA}).",
+            "Update unlearnbench, or use another --out.",
+        )
+    if plain["schema"] < SCHEMA:
+        raise SchemaVersionError(
+            f"{path}: schema {plain['schema']} is older than this unlearnbench reads ({SCHEMA}).",
+            "Run the cells again into another --out, or read the file with the version that wrote it.",
+        )
+    try:
+        record = Record.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(item) for item in first["loc"]) or "the record"
+        raise DamagedRecordError(f"{path}: {where}: {first['msg']}.", remedy) from None
+    if path.name != record.file_name:
+        raise DamagedRecordError(f"{path}: holds the record {record.file_name}.", "Give the file its own name back.")
+    return record
+
+
+def _refuse_constant(token: str) -> float:
+    raise ValueError(f"{token} is not strict JSON")

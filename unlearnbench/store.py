@@ -1,0 +1,319 @@
+"""Records on disk: one strict JSON file a cell, written whole or not at all.
+
+Layout under a results folder:
+
+    records/<machine>/<dataset>/<method>/<key>.json         the outcome of a cell
+    records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
+    records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
+    machines/<machine>.json                                 what the machine is
+
+Several processes, on one machine or many, may write into one folder: every file has one
+writer at a time, appears by a rename, and the last writer of a cell wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
+
+POLICIES = ("only-missing", "never", "always")
+Policy = Literal["only-missing", "never", "always"]
+
+LONGEST_NAME = 100
+STALE_SECONDS = 3600.0
+_ARRAY = re.compile(r"[a-z][a-z0-9_]*")
+_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
+
+__all__ = [
+    "POLICIES",
+    "DamagedRecordError",
+    "Policy",
+    "Record",
+    "SchemaVersionError",
+    "Store",
+    "read_record",
+    "read_records",
+    "safe_name",
+]
+
+
+def safe_name(name: str) -> str:
+    """Turn any name into one path part; different names give different parts.
+
+    Lower-case letters, digits, `_`, `-` and inner dots stay; every other byte of the UTF-8
+    form becomes `%xx`, capitals too, because some file systems do not tell them apart. Names
+    that Windows reserves get their first letter escaped. A long name is cut and ends in a
+    digest of the whole.
+    """
+    if not name:
+        return "%"
+    parts = [
+        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02x}" for byte in name.encode("utf-8", errors="surrogatepass")
+    ]
+    if parts[0] == "." or _RESERVED.fullmatch("".join(parts)):
+        parts[0] = f"%{ord(parts[0]):02x}"
+    if parts[-1] == ".":
+        parts[-1] = "%2e"
+    text = "".join(parts)
+    if len(text) > LONGEST_NAME:
+        digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
+        # '~' is escaped in short names, so a cut name never equals one of them.
+        return f"{text[:40]}~{digest[:40]}"
+    return text
+
+
+def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
+    """Read the records of all machines, outcomes and failures, in the order of their paths.
+
+    Args:
+        root: A results folder.
+        problems: Where errors of unreadable files are put; without it the first one is raised.
+
+    Raises:
+        DamagedRecordError: A file is damaged and no list was given.
+        SchemaVersionError: A file has another schema and no list was given.
+    """
+    paths = (root / "records").glob("*/*/*/*.json")
+    for path in sorted(paths, key=lambda path: path.relative_to(root).parts):
+        if path.name.startswith("."):
+            continue
+        try:
+            yield read_record(path)
+        except UnlearnbenchError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+
+
+class Store:
+    """The records of one results folder, written by one machine.
+
+    Args:
+        root: The results folder; made at the first write.
+        machine: Id of the machine that writes.
+
+    Attributes:
+        problems: Errors of damaged records that `has` met and counted as not done.
+    """
+
+    def __init__(self, root: Path, machine: str) -> None:
+        self.root = Path(root)
+        self.machine = machine
+        self.problems: list[UnlearnbenchError] = []
+
+    def folder(self, record: Record) -> Path:
+        """Give the folder of a record's files."""
+        names = (self.machine, record.cell["dataset"]["name"], record.cell["method"]["name"])
+        return self.root.joinpath("records", *(safe_name(name) for name in names))
+
+    def path(self, record: Record) -> Path:
+        """Give the path of a record."""
+        return self.folder(record) / record.file_name
+
+    def has(self, key: str) -> bool:
+        """Tell whether this machine has a whole record of a cell; failures do not count.
+
+        A damaged record counts as not done, and its error is put into `problems`.
+
+        Raises:
+            SchemaVersionError: The record is of another schema: it must not be written over.
+        """
+        for path in self._files(key):
+            try:
+                read_record(path)
+            except DamagedRecordError as error:
+                self.problems.append(error)
+                continue
+            return True
+        return False
+
+    def find(self, key: str) -> Record | None:
+        """Read this machine's record of a cell, if it has one.
+
+        Raises:
+            DamagedRecordError: It has one that cannot be read.
+            SchemaVersionError: It has one of another schema.
+        """
+        for path in self._files(key):
+            return read_record(path)
+        return None
+
+    def wanted(self, key: str, policy: Policy) -> bool:
+        """Tell whether a cell is to be run.
+
+        Args:
+            key: The cell's key.
+            policy: `only-missing`: what has no whole record of this machine, failed cells again
+                too; `never`: only what has no file at all, so that nothing is written over;
+                `always`: everything.
+
+        Raises:
+            UsageError: Another policy.
+        """
+        if policy == "always":
+            return True
+        if policy == "never":
+            return not (self._files(key) or self._files(key, ".error.json"))
+        if policy == "only-missing":
+            return not self.has(key)
+        raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+
+    def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
+        """Read the records of all machines: see `read_records`."""
+        return read_records(self.root, problems)
+
+    def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
+        """Write the outcome of a cell; an earlier failure of the same cell is removed.
+
+        Args:
+            record: An outcome, of this machine.
+            arrays: Arrays of plain numbers, kept beside it; written first, so that a record
+                never stands without its arrays.
+
+        Returns:
+            The path of the record.
+
+        Raises:
+            UsageError: A failure, another machine's record, or an array that holds objects.
+        """
+        self._check(record, failure=False)
+        folder = self._made(self.folder(record))
+        if arrays is not None:
+            plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
+            _write(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
+        path = folder / record.file_name
+        _write(path, lambda file: file.write(record.to_json().encode("ascii")))
+        (folder / f"{record.key}.error.json").unlink(missing_ok=True)
+        return path
+
+    def save_failure(self, record: Record) -> Path:
+        """Write the failure of a cell; an earlier outcome of the same cell stays.
+
+        Raises:
+            UsageError: An outcome, or another machine's record.
+        """
+        self._check(record, failure=True)
+        path = self._made(self.folder(record)) / record.file_name
+        _write(path, lambda file: file.write(record.to_json().encode("ascii")))
+        return path
+
+    def arrays(self, record: Record) -> dict[str, NDArray[Any]]:
+        """Read the arrays beside a record of this machine.
+
+        Raises:
+            DamagedRecordError: They are missing or cannot be read.
+        """
+        path = self.folder(record) / f"{record.key}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as loaded:
+                return {name: loaded[name] for name in loaded.files}
+        except Exception as error:  # numpy raises a different class for each kind of damage
+            raise DamagedRecordError(
+                f"{path}: cannot be read ({type(error).__name__}: {error}).",
+                "Run the cell again with --overwrite always.",
+            ) from None
+
+    def save_machine(self, description: Mapping[str, Any]) -> Path:
+        """Write what the machine is, unless that already stands there."""
+        path = self._made(self.root / "machines") / f"{safe_name(self.machine)}.json"
+        plain = {**description, "id": self.machine}
+        text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+        if not path.is_file() or path.read_bytes() != text.encode("ascii"):
+            _write(path, lambda file: file.write(text.encode("ascii")))
+        return path
+
+    def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
+        """Remove temporary files that killed writers left behind.
+
+        Args:
+            older_than: Seconds since the last write; a younger one may still be in use.
+
+        Returns:
+            What was removed.
+        """
+        removed = []
+        for path in sorted([*self.root.glob("records/*/*/*/.*"), *self.root.glob("machines/.*")]):
+            try:
+                stale = _TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > older_than
+            except FileNotFoundError:  # its writer has just renamed it
+                continue
+            if stale:
+                path.unlink(missing_ok=True)
+                removed.append(path)
+        return removed
+
+    def _files(self, key: str, ending: str = ".json") -> list[Path]:
+        if not KEY.fullmatch(key):
+            raise UsageError(f"{key!r} is not the key of a cell.", "A key is 8 to 64 hexadecimal digits.")
+        return sorted((self.root / "records" / safe_name(self.machine)).glob(f"*/*/{key}{ending}"))
+
+    def _check(self, record: Record, failure: bool) -> None:
+        if record.is_failure is not failure:
+            raise UsageError(
+                f"A record with status {record.status} cannot be saved as {'a failure' if failure else 'an outcome'}."
+            )
+        if record.machine != self.machine:
+            raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
+
+    @staticmethod
+    def _made(folder: Path) -> Path:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            _sync_folder(path.parent)
+        return folder
+
+
+def _array_name(name: str) -> str:
+    # `file` is a parameter of numpy.savez itself.
+    if not _ARRAY.fullmatch(name) or name in ("file", "allow_pickle"):
+        raise UsageError(f"{name!r} cannot be the name of an array.", "Use lower-case letters, digits and _.")
+    return name
+
+
+def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise UsageError(f"Array {name} holds objects.", "Keep arrays of plain numbers only.")
+    return array
+
+
+def _write(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file so that it is there whole or not at all, whoever else writes it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
+    try:
+        with temporary.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename or a new folder survive a power cut; Windows has no such call for folders."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
