@@ -49,7 +49,7 @@ def make_record(
             "forget": {"kind": "node", "ratio": 0.005},
             "split": [0.7, 0.2, 0.1],
         },
-        "dataset": {"name": dataset, "sha256": sha256},
+        "dataset": {"name": dataset, "version": 1, "params": {}, "sha256": sha256},
         "model": {"name": model, "version": 1, "params": {}},
         "method": tree,
         "training": {"epochs": 100, "lr": 0.01, "weight_decay": 0.0005},

@@ -39,7 +39,7 @@ class Bracket:
 
 def _show(value: str | Bracket) -> str:
     text = str(value)
-    plain = isinstance(value, Bracket) or bool(BARE_VALUE.fullmatch(text)) and text == text.strip()
+    plain = isinstance(value, Bracket) or (bool(BARE_VALUE.fullmatch(text)) and text == text.strip())
     return text if plain else f'"{text}"'
 
 

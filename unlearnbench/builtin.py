@@ -20,8 +20,18 @@ def register_models(register: Register) -> None:
 @hookimpl
 def register_datasets(register: Register) -> None:
     """Announce the datasets."""
+    pyg = "unlearnbench.datasets.pyg"
+    register("digits", "unlearnbench.datasets.digits:Digits", summary="Handwritten digits and their 5 nearest neighbours.")
+    register("sbm", "unlearnbench.datasets.sbm:StochasticBlockModel", summary="A made-up graph of any size.")
+    register("cora", f"{pyg}:Cora", summary="Citations, 2,708 papers, 7 classes.")
+    register("citeseer", f"{pyg}:CiteSeer", summary="Citations, 3,327 papers, 6 classes.")
+    register("pubmed", f"{pyg}:PubMed", summary="Citations, 19,717 papers, 3 classes.")
+    register("amazon-photo", f"{pyg}:AmazonPhoto", summary="Goods bought together, 7,650 goods, 8 classes.")
 
 
 @hookimpl
 def register_metrics(register: Register) -> None:
     """Announce the metrics."""
+    where = "unlearnbench.metrics.utility"
+    register("f1_micro", f"{where}:MicroF1", summary="Micro-averaged F1: the share of right predictions.")
+    register("f1_macro", f"{where}:MacroF1", summary="Macro-averaged F1: the mean over classes.")

@@ -42,7 +42,7 @@ class Component:
         """No parameters."""
 
     def __init__(self, params: Any = None) -> None:
-        self.params = self.Params() if params is None else params
+        self.params: Any = self.Params() if params is None else params
 
 
 @dataclass(frozen=True)

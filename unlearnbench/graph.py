@@ -56,7 +56,7 @@ class Graph:
         if self.num_nodes == 0:
             return torch.zeros_like(ids, dtype=torch.bool)
         sorted_ids, _ = self._order
-        at = torch.searchsorted(sorted_ids, ids).clamp(max=self.num_nodes - 1)
+        at = torch.searchsorted(sorted_ids, ids.contiguous()).clamp(max=self.num_nodes - 1)
         return sorted_ids[at] == ids
 
     def positions(self, ids: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class Graph:
         if self.num_nodes == 0:
             return ids
         sorted_ids, order = self._order
-        return order[torch.searchsorted(sorted_ids, ids)]
+        return order[torch.searchsorted(sorted_ids, ids.contiguous())]
 
     def induced(self, ids: Tensor) -> Graph:
         """Cut out the subgraph of these nodes and the edges among them, in the order of `ids`.

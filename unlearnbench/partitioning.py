@@ -186,4 +186,5 @@ def partition_statistics(graph: Graph, shard: Tensor, num_shards: int) -> dict[s
 
 def _entropy(counts: Tensor) -> Tensor:
     share = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)
-    return -torch.special.xlogy(share, share).sum(dim=1)
+    entropy: Tensor = -torch.special.xlogy(share, share).sum(dim=1)
+    return entropy

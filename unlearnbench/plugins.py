@@ -135,7 +135,7 @@ class Catalogue:
             )
         return cls
 
-    def first_party(self) -> dict[str, str]:
+    def versions(self) -> dict[str, str]:
         """Give the versions of the distributions whose plugins loaded."""
         return {plugin.distribution: plugin.version for plugin in self.plugins if plugin.status == "ok"}
 

@@ -50,7 +50,7 @@ def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket) -> Spec:
     for key, value in preset_values.items():
         head, dot, tail = key.partition(".")
         # A part that the user replaced is no longer the one the preset speaks of.
-        if dot and not (head in bracket.arguments):
+        if dot and head not in bracket.arguments:
             inner[head][tail] = value
     for key, value in arguments.items():
         head, dot, tail = key.partition(".")
@@ -120,7 +120,7 @@ def _reachable(catalogue: Catalogue, kind: str, bracket: Bracket) -> set[str]:
 def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
     for key, value in values.items():
         if isinstance(value, Bracket):
-            raise UsageError(f"{name}: the value of {key!r} is not a component.", f"Write {key}=VALUE without brackets.")
+            raise UsageError(f"{name}: {key!r} takes no brackets.", f"Write {key}=VALUE.")
     try:
         return cls.Params(**values)
     except ValidationError as error:

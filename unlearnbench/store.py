@@ -34,7 +34,7 @@ Policy = Literal["only-missing", "never", "always"]
 
 LONGEST_NAME = 100
 STALE_SECONDS = 3600.0
-_ARRAY = re.compile(r"[a-z][a-z0-9_]*")
+_ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
 _TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -49,6 +49,7 @@ __all__ = [
     "read_record",
     "read_records",
     "safe_name",
+    "write_whole",
 ]
 
 
@@ -195,9 +196,9 @@ class Store:
         folder = self._made(self.folder(record))
         if arrays is not None:
             plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
-            _write(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
+            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
         path = folder / record.file_name
-        _write(path, lambda file: file.write(record.to_json().encode("ascii")))
+        write_whole(path, record.to_json().encode("ascii"))
         (folder / f"{record.key}.error.json").unlink(missing_ok=True)
         return path
 
@@ -209,7 +210,7 @@ class Store:
         """
         self._check(record, failure=True)
         path = self._made(self.folder(record)) / record.file_name
-        _write(path, lambda file: file.write(record.to_json().encode("ascii")))
+        write_whole(path, record.to_json().encode("ascii"))
         return path
 
     def arrays(self, record: Record) -> dict[str, NDArray[Any]]:
@@ -234,7 +235,7 @@ class Store:
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
         if not path.is_file() or path.read_bytes() != text.encode("ascii"):
-            _write(path, lambda file: file.write(text.encode("ascii")))
+            write_whole(path, text.encode("ascii"))
         return path
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
@@ -282,7 +283,9 @@ class Store:
 def _array_name(name: str) -> str:
     # `file` is a parameter of numpy.savez itself.
     if not _ARRAY.fullmatch(name) or name in ("file", "allow_pickle"):
-        raise UsageError(f"{name!r} cannot be the name of an array.", "Use lower-case letters, digits and _.")
+        raise UsageError(
+            f"{name!r} cannot be the name of an array.", "Use lower-case letters, digits, _ and / between parts."
+        )
     return name
 
 
@@ -293,12 +296,20 @@ def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _write(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it."""
+def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Write a file so that it is there whole or not at all, whoever else writes it.
+
+    Args:
+        path: The file; its folder exists.
+        content: Its bytes, or what writes them.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
     try:
         with temporary.open("xb") as file:
-            write(file)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -13,7 +13,7 @@ from torch import Tensor
 from unlearnbench.aggregation import Aggregator, Members, sample_of
 from unlearnbench.component import Component, ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
-from unlearnbench.gnn import Networks, blank_networks, train_networks
+from unlearnbench.gnn import blank_networks, train_networks
 from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.gnn import train_networks
 from unlearnbench.gnn.sparse import from_dense, from_edges, is_sparse_enough
 from unlearnbench.task import Task
 
@@ -42,18 +43,19 @@ def embed(task: Task, embedding: Embedding, components: int) -> Tensor:
     if embedding == "propagated":
         result = propagated(task.graph.x, task.graph.edge_index, components, task.generator("bekm", "components"))
     else:
-        from unlearnbench.gnn import train_networks
-
         networks = train_networks(task, [task.graph], [0], role="embedder")
         hidden, logits = networks.predict([task.graph])[0]
         result = hidden if embedding == "hidden" else torch.log_softmax(logits, dim=-1)
-    result = result.detach()
-    if not bool(torch.isfinite(result).all()):
+    return _finite(result.detach())
+
+
+def _finite(values: Tensor) -> Tensor:
+    if not bool(torch.isfinite(values).all()):
         raise UnlearnbenchError(
-            f"bekm: an embedding ({embedding}) is not finite, so there are no distances to cluster by.",
-            "Lower the learning rate, scale the features, or use bekm[embedding=propagated].",
+            "bekm: a node's embedding is not finite, so there are no distances to cluster by.",
+            "Scale the features, lower the learning rate, or choose another embedding.",
         )
-    return result
+    return values
 
 
 def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.Generator) -> Tensor:
@@ -112,6 +114,9 @@ def principal_scores(
 
     Returns:
         float32 [n, min(components, n, F)], columns by falling variance, each of mean 0.
+
+    Raises:
+        UnlearnbenchError: The products overflow.
     """
     n, num_features = shape
     kept = min(components, n, num_features)
@@ -130,7 +135,8 @@ def principal_scores(
         right = torch.linalg.qr(centred_transposed(left)).Q
         left = torch.linalg.qr(centred(right)).Q
     # B B' restricted to the subspace is small: its eigenvectors turn the basis into the principal directions.
-    within = centred_transposed(left).double()
+    within = _finite(centred_transposed(left)).double()
     values, vectors = torch.linalg.eigh(within.t() @ within)
     leading = vectors[:, -kept:].flip(1) * values[-kept:].flip(0).clamp(min=0).sqrt()
-    return (left.double() @ leading).to(torch.float32)
+    scores: Tensor = left.double() @ leading
+    return scores.float()

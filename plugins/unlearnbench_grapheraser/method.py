@@ -24,7 +24,8 @@ class GraphEraser(Sharded):
             "partitioner.capacity": "paper",
             "aggregator.pool": "prob",
             "aggregator.normalise": "step",
-            "aggregator.norm_weight": 1.0,
+            # The paper's penalty, the sum of |w_i|, is 1 for whatever non-negative weights of sum 1.
+            "aggregator.norm_weight": 0.0,
         },
         "released": {
             "partitioner.embedding": "logits",

@@ -83,6 +83,7 @@ class Weighted(Aggregator):
     params: Params
 
     def __init__(self, params: Params | None = None) -> None:
+        """Take the size of U and the view from the parameters."""
         super().__init__(params)
         self.sample = self.params.sample
         self.view = View(self.params.view)

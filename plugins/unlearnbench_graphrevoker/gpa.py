@@ -9,12 +9,12 @@ from pydantic import Field
 from torch import Tensor
 
 from unlearnbench.component import ComponentParams
-from unlearnbench.gnn.sparse import from_dense, is_sparse_enough
+from unlearnbench.gnn import train_networks
 from unlearnbench.partitioning import SLACK, Partitioner, assign_by_nodes, shard_bounds
 from unlearnbench.task import Task
 from unlearnbench_graphrevoker import losses
 from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
-from unlearnbench_graphrevoker.network import Features, PartitionNetwork, neighbour_mean
+from unlearnbench_graphrevoker.network import PartitionNetwork, prepare_inputs
 
 
 class GraphPropertyAware(Partitioner):
@@ -53,7 +53,8 @@ class GraphPropertyAware(Partitioner):
             " the released code.",
         )
         sem_sign: losses.SemanticSign = Field(
-            "intended", description="Reward diverse labels (the text's intention), or pure shards (the paper's formula)."
+            "intended",
+            description="Reward diverse labels (the text's intention), or pure shards (the paper's formula).",
         )
         sem_form: losses.SemanticForm = Field(
             "mean", description="Mean over shards, or the sum over shards divided by the number of classes."
@@ -83,31 +84,26 @@ class GraphPropertyAware(Partitioner):
     def probabilities(self, task: Task, num_shards: int) -> Tensor:
         """Train the network and give its P: float32 [task.graph.num_nodes, S]."""
         params, graph = self.params, task.graph
-        x = self.inputs(task)
+        x = self.features(task)
         network = PartitionNetwork(
             x.shape[1], params.hidden, num_shards, task.generator("gpa", "weights"), params.temperature, params.mix
         ).to(graph.x.device)
-        mean = neighbour_mean(graph.edge_index, graph.num_nodes)
+        inputs = prepare_inputs(x, graph.edge_index, params.hidden)
         objective = Objective(task, params)
-        optimiser = torch.optim.AdamW(
-            network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True
-        )
+        optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
         for _ in range(params.epochs):
             optimiser.zero_grad()
-            objective(network(x, mean)).backward()  # type: ignore[no-untyped-call]
+            objective(network(inputs)).backward()
             if params.clip:
                 torch.nn.utils.clip_grad_norm_(network.parameters(), params.clip)
             optimiser.step()
         with torch.no_grad():
-            assignment: Tensor = network(x, mean)
+            assignment: Tensor = network(inputs)
         return assignment
 
-    def inputs(self, task: Task) -> Features:
-        """Give what the network sees: float32 [task.graph.num_nodes, ...], sparse where that pays."""
-        if self.params.features != "raw":
-            return _of_base_model(task, self.params.features)
-        x = task.graph.x
-        return from_dense(x) if is_sparse_enough(x) else x
+    def features(self, task: Task) -> Tensor:
+        """Give what the network sees: float32 [task.graph.num_nodes, ...]."""
+        return task.graph.x if self.params.features == "raw" else _of_base_model(task, self.params.features)
 
     def assign(self, assignment: Tensor) -> Tensor:
         """Turn P into shards by the rule of `balance`.
@@ -156,7 +152,8 @@ class Objective:
             assignment: float [N, S], P.
         """
         params = self.params
-        total = assignment.new_zeros(()) * assignment.sum()
+        # A sum to differentiate even if every weight is 0.
+        total = 0 * assignment.sum()
         if params.time_weight or params.struct_weight:
             edges = losses.expected_edges(assignment, self.adjacency)
         if params.time_weight:
@@ -175,8 +172,6 @@ class Objective:
 
 def _of_base_model(task: Task, features: str) -> Tensor:
     """Train the base model on the whole training graph and give its log-posteriors or embeddings."""
-    from unlearnbench.gnn import train_networks
-
     networks = train_networks(task, [task.graph], [0], role="embedder")
     embeddings, logits = networks.predict([task.graph])[0]
     return embeddings if features == "embedding" else torch.log_softmax(logits, dim=-1)

@@ -29,6 +29,9 @@ class StackedLayer(nn.Module):
         raw: The first dimension of `weight` counts input features, which are not padded.
     """
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, num_networks: int, shapes: dict[str, tuple[int, ...]], raw: bool) -> None:
         super().__init__()
         self.shapes = shapes
@@ -40,11 +43,13 @@ class StackedLayer(nn.Module):
 
     def own(self, network: int) -> dict[str, Tensor]:
         """Give views of one network's parameters, without padding."""
-        parameters = dict(self.named_parameters(recurse=False))
-        return {
-            name: parameters[name].detach()[(network, *(slice(size) for size in shape))]
-            for name, shape in self.shapes.items()
-        }
+        views = {}
+        for name, parameter in self.named_parameters(recurse=False):
+            view = parameter.detach()[network]
+            for dimension, size in enumerate(self.shapes[name]):
+                view = view.narrow(dimension, 0, size)
+            views[name] = view
+        return views
 
     def draw(self, network: int, generator: torch.Generator) -> None:
         """Draw one network's initial parameters."""
@@ -96,4 +101,5 @@ class GCNConv(StackedLayer):
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
         """Multiply with the weight, then propagate."""
-        return layout.gcn @ layout.linear(rows, self.weight) + layout.spread(self.bias)
+        propagated = layout.gcn @ layout.linear(rows, self.weight)
+        return propagated + layout.spread(self.bias)

@@ -146,7 +146,8 @@ class Ragged(Layout):
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
         """Cut at the borders of networks."""
-        return rows[:, :width].split(self.sizes)
+        parts: Sequence[Tensor] = rows[:, :width].split(self.sizes)
+        return parts
 
     def graphs(self) -> Sequence[Graph]:
         """Give each network's graph."""

@@ -87,7 +87,7 @@ class Networks:
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
     """Make S networks of the task's model with all parameters zero."""
-    make = _maker(task)
+    make = _maker(task, task.graph)
     return Networks(make, make(num_networks), num_networks)
 
 
@@ -104,7 +104,8 @@ def train_networks(task: Task, graphs: Sequence[Graph], names: Sequence[int], ro
         role: What the networks are for; other roles draw other numbers.
     """
     if task.training.one_by_one and len(graphs) > 1:
-        whole = blank_networks(task, len(graphs))
+        make = _maker(task, graphs[0])
+        whole = Networks(make, make(len(graphs)), len(graphs))
         for place, (graph, name) in enumerate(zip(graphs, names, strict=True)):
             with task.phase(f"{role}-{name:03d}"):
                 whole.replace([place], _train_lockstep(task, [graph], [name], role))
@@ -113,7 +114,7 @@ def train_networks(task: Task, graphs: Sequence[Graph], names: Sequence[int], ro
 
 
 def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str) -> Networks:
-    make = _maker(task)
+    make = _maker(task, graphs[0])
     stack = make(len(graphs))
     stack.draw([task.generator(role, "init", name) for name in names])
     stack.to(task.device)
@@ -124,10 +125,10 @@ def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], r
     return Networks(make, stack, len(graphs))
 
 
-def _maker(task: Task) -> Callable[[int], Stack]:
+def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
     # The closure must not reach the task: networks outlive it, and its graph may be forgotten.
     spec, device = task.model, task.device
-    num_features, num_classes = task.graph.num_features, task.graph.num_classes
+    num_features, num_classes = graph.num_features, graph.num_classes
     model = spec.build()
     if isinstance(model, StackedModel):
         return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)

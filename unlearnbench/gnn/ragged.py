@@ -23,13 +23,13 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
     Returns:
         float [sum(sizes), b].
     """
-    product: Tensor = _Product.apply(rows, weight, sizes)
+    product: Tensor = _Product.apply(rows, weight, sizes)  # type: ignore[no-untyped-call]
     return product
 
 
 def spread(values: Tensor, sizes: Sequence[int]) -> Tensor:
     """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k]."""
-    spreaded: Tensor = _Spread.apply(values, sizes)
+    spreaded: Tensor = _Spread.apply(values, sizes)  # type: ignore[no-untyped-call]
     return spreaded
 
 
@@ -44,7 +44,7 @@ def gather_rows(table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:
             computation needs a buffer of its own, and a gradient must be used before the next
             backward pass.
     """
-    rows: Tensor = _Gather.apply(table, index, buffer)
+    rows: Tensor = _Gather.apply(table, index, buffer)  # type: ignore[no-untyped-call]
     return rows
 
 
@@ -89,7 +89,7 @@ class _Outer(torch.autograd.Function):
 
 
 def _outer(left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
-    product: Tensor = _Outer.apply(left, right, sizes)
+    product: Tensor = _Outer.apply(left, right, sizes)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -116,7 +116,7 @@ class _Sums(torch.autograd.Function):
 
 
 def _sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    total: Tensor = _Sums.apply(rows, sizes)
+    total: Tensor = _Sums.apply(rows, sizes)  # type: ignore[no-untyped-call]
     return total
 
 

@@ -37,7 +37,7 @@ class SparseMatrix:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """Multiply with a dense [m, k]; can be differentiated any number of times."""
-        product: Tensor = _Product.apply(self, dense)
+        product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
         return product
 
 

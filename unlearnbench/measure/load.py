@@ -16,6 +16,7 @@ import psutil
 
 BUSY_CORES = 0.5
 MEASURABLE_SECONDS = 0.5
+COUNTING_ERROR = 0.1
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class LoadWatch:
         if seconds < MEASURABLE_SECONDS:
             reason = f"watched for {seconds:.2f} s, too short to tell"
             return Load(self._start_load, end_load, None, reason)
-        if machine < own / 2:
+        if machine + COUNTING_ERROR < own / 2:
             # A sandbox that shows no use of processors at all must not pass for a quiet machine.
             return Load(self._start_load, end_load, None, "the system does not show the use of its processors")
         return Load(self._start_load, end_load, max(0.0, machine - own) / seconds)

@@ -202,7 +202,8 @@ class NoGpu:
     name = "none"
 
     def __init__(self, reason: str) -> None:
-        self.reasons: Mapping[str, str] = dict.fromkeys(("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib"), reason)
+        fields = ("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
+        self.reasons: Mapping[str, str] = dict.fromkeys(fields, reason)
 
     def reset(self) -> Sizes:
         """Give None."""

@@ -1,0 +1,662 @@
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import socket
+import threading
+import urllib.request
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.datasets import Amazon, Planetoid
+
+from unlearnbench.datasets import raw
+from unlearnbench.datasets.base import (
+    Dataset,
+    GraphSize,
+    data_root,
+    edge_statistics,
+    graph_size,
+    load_graph,
+    user_cache_folder,
+)
+from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
+from unlearnbench.datasets.pickles import read_pickle
+from unlearnbench.datasets.pyg import (
+    NPZ_ARRAYS,
+    AmazonPhoto,
+    CiteSeer,
+    Cora,
+    PlanetoidDataset,
+    PubMed,
+    PygDataset,
+    check_npz_file,
+)
+from unlearnbench.datasets.raw import RawFiles
+from unlearnbench.datasets.sbm import StochasticBlockModel
+from unlearnbench.errors import DataError, UsageError
+from unlearnbench.graph import Graph
+
+NODES, FEATURES, CLASSES, TEST, LABELLED = 700, 6, 3, 100, 60
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(folder))
+    return folder
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **settings: Any) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+# Where data lies
+
+
+def test_the_root_named_comes_first_then_the_variable_then_the_cache(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNLEARNBENCH_DATA", str(tmp_path / "variable"))
+    assert data_root(tmp_path / "named") == tmp_path / "named"
+    assert data_root() == tmp_path / "variable"
+    monkeypatch.setenv("UNLEARNBENCH_DATA", "")
+    assert own_cache in data_root().parents
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="not a folder"):
+        data_root(tmp_path / "file")
+
+
+def test_the_cache_lies_where_each_system_keeps_caches(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert user_cache_folder("linux", {}, home) == home / ".cache"
+    assert user_cache_folder("linux", {"XDG_CACHE_HOME": str(tmp_path)}, home) == tmp_path
+    assert user_cache_folder("linux", {"XDG_CACHE_HOME": "relative"}, home) == home / ".cache"
+    assert user_cache_folder("darwin", {}, home) == home / "Library" / "Caches"
+    assert user_cache_folder("win32", {"LOCALAPPDATA": str(tmp_path)}, home) == tmp_path
+    assert user_cache_folder("win32", {}, home) == home / "AppData" / "Local"
+
+
+# Checks on entry
+
+
+class Given(Dataset):
+    name = "given"
+
+    def __init__(self, graph: Any) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def load(self, root: Path) -> Graph:
+        return self.graph  # type: ignore[no-any-return]
+
+
+def tiny(**changes: Any) -> Graph:
+    fields: dict[str, Any] = {
+        "x": torch.ones(4, 2),
+        "y": torch.tensor([0, 1, 0, 1]),
+        "edge_index": torch.tensor([[0, 1], [1, 0]]),
+        "ids": torch.arange(4),
+        "num_classes": 2,
+    }
+    return Graph(**{**fields, **changes})
+
+
+def test_what_a_dataset_gives_is_checked(tmp_path: Path) -> None:
+    assert graph_size(load_graph(Given(tiny()), tmp_path)) == GraphSize(4, 2, 2, 2)
+    empty = torch.empty(2, 0, dtype=torch.int64)
+    assert load_graph(Given(tiny(edge_index=empty)), tmp_path).num_edges == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"x": 1}, "gave a dict"),
+        (tiny(x=torch.ones(4, 2, dtype=torch.float64)), "x is torch.float64"),
+        (tiny(y=torch.tensor([0.0, 1.0, 0.0, 1.0])), "y is torch.float32"),
+        (tiny(edge_index=torch.empty(2, 0)), "edge_index is torch.float32"),
+        (tiny(edge_index=torch.tensor([[0], [4]])), "edge 0 joins 0 and 4"),
+        (tiny(x=torch.tensor([[1.0, 1.0], [torch.nan, 0.0], [0.0, 0.0], [1.0, 1.0]])), "node 1, column 0"),
+    ],
+)
+def test_what_is_no_proper_graph_is_refused_by_name(value: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        load_graph(Given(value), tmp_path)
+    assert "given" in caught.value.message
+
+
+def test_edges_are_described_as_they_are() -> None:
+    columns = [(0, 1), (0, 1), (1, 2), (2, 2), (2, 0), (3, 3)]
+    assert edge_statistics(tiny(edge_index=torch.tensor(columns).T)) == {
+        "pairs": 3,
+        "directed": True,
+        "duplicates": 1,
+        "self_loops": 2,
+        "isolated": 1,
+    }
+    assert edge_statistics(tiny())["directed"] is False
+
+
+# Pickles of strangers
+
+
+class Bomb:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_a_pickle_that_would_run_something_is_refused_by_name(tmp_path: Path) -> None:
+    content = pickle.dumps([np.ones(3), Bomb(tmp_path / "pwned")])
+    with pytest.raises(DataError, match=r"posix\.mkdir|nt\.mkdir"):
+        read_pickle(content)
+    assert not (tmp_path / "pwned").exists()
+    pickle.loads(content)
+    assert (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("name", ["os.system", "builtins.eval", "numpy.load", "pickle.loads", "numpy.core.multiarray.scalar"])
+def test_only_the_names_on_the_list_are_looked_up(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    with pytest.raises(DataError, match=name):
+        read_pickle(f"c{module}\n{attribute}\n.".encode())
+
+
+def test_arrays_matrices_and_dictionaries_come_out_as_they_went_in() -> None:
+    matrix = scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32))
+    value = [np.arange(6).reshape(2, 3), matrix, defaultdict(list, {1: [2, 3]}), {4: [5]}]
+    for protocol in (3, 4):
+        array, sparse, lists, plain = read_pickle(pickle.dumps(value, protocol=protocol))
+        assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert sparse.toarray().tolist() == matrix.toarray().tolist()
+        assert (lists[1], lists[9], plain) == ([2, 3], [], {4: [5]})
+
+
+def test_names_that_old_versions_of_the_libraries_wrote_are_known() -> None:
+    old = pickle.dumps(np.arange(3), protocol=2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    with pytest.raises(DataError, match=r"_codecs\.encode"):
+        read_pickle(old)
+    old = pickle.dumps(np.arange(3), protocol=3).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    assert read_pickle(old).tolist() == [0, 1, 2]
+    assert read_pickle(b"c__builtin__\nlist\n.") is list
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>rate limited</html>\n", pickle.dumps(np.arange(100))[:80]])
+def test_what_is_no_whole_pickle_is_an_error_of_ours(content: bytes) -> None:
+    with pytest.raises(DataError, match="cannot be read as a pickle"):
+        read_pickle(content)
+
+
+# Planetoid: small files made in the same format
+
+
+class Small(PlanetoidDataset):
+    name = "small"
+    title = "Small"
+    size = GraphSize(NODES, 2 * NODES, FEATURES, CLASSES)
+
+
+def planetoid_files(title: str = "small") -> dict[str, bytes]:
+    """A ring of nodes whose test nodes come last, in shuffled order; feature 0 is the node's number."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (NODES, FEATURES)).astype(np.float32)
+    x[:, 0] = np.arange(NODES)
+    y = np.eye(CLASSES, dtype=np.int32)[np.arange(NODES) % CLASSES]
+    first_test = NODES - TEST
+    order = first_test + rng.permutation(TEST)
+    graph = {i: [(i + 1) % NODES, (i - 1) % NODES] for i in range(NODES)}
+    sparse = scipy.sparse.csr_matrix
+    parts: dict[str, Any] = {
+        "x": sparse(x[:LABELLED]),
+        "y": y[:LABELLED],
+        "allx": sparse(x[:first_test]),
+        "ally": y[:first_test],
+        "tx": sparse(x[order]),
+        "ty": y[order],
+        "graph": defaultdict(list, graph),
+    }
+    files = {f"ind.{title}.{part}": pickle.dumps(value, protocol=4) for part, value in parts.items()}
+    files[f"ind.{title}.test.index"] = "".join(f"{i}\n" for i in order).encode()
+    return files
+
+
+@pytest.fixture
+def small_root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root" / "Planetoid" / "Small" / "raw"
+    folder.mkdir(parents=True)
+    for name, content in planetoid_files().items():
+        (folder / name).write_bytes(content)
+    return tmp_path / "root"
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.usefixtures("no_network")
+def test_files_in_place_are_read_without_network_and_nothing_is_written(small_root: Path, own_cache: Path) -> None:
+    before = listing(small_root)
+    graph = load_graph(Small(), small_root)
+    assert torch.equal(graph.x[:, 0], torch.arange(NODES).float())
+    assert torch.equal(graph.y, torch.arange(NODES) % CLASSES)
+    assert torch.equal(graph.ids, torch.arange(NODES))
+    assert graph.num_classes == CLASSES
+    neighbours = graph.edge_index[1][graph.edge_index[0] == 650]
+    assert neighbours.sort().values.tolist() == [649, 651]
+    assert listing(small_root) == before
+    assert listing(own_cache) == []
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(
+    ("part", "content", "message"),
+    [
+        ("x", b"<html>rate limited</html>\n", "as a pickle"),
+        ("allx", b"", "as a pickle"),
+        ("graph", pickle.dumps([1, 2]), "holds a list, not a dict"),
+        ("ty", pickle.dumps({}), "holds a dict, not a csr_matrix"),
+        ("test.index", b"\x80\x02", "not a list of node numbers"),
+        ("tx", pickle.dumps(print), r"builtins\.print"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_way_out(small_root: Path, part: str, content: bytes, message: str) -> None:
+    path = small_root / "Planetoid" / "Small" / "raw" / f"ind.small.{part}"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        Small().load(small_root)
+    assert str(path) in caught.value.message
+    assert f"{Planetoid.url}/ind.small.{part}" in caught.value.hint
+    assert path.read_bytes() == content
+
+
+@pytest.mark.usefixtures("no_network")
+def test_files_that_do_not_fit_together_are_refused(small_root: Path) -> None:
+    path = small_root / "Planetoid" / "Small" / "raw" / "ind.small.tx"
+    path.write_bytes(pickle.dumps(np.ones((5, FEATURES + 1), dtype=np.float32)))
+    with pytest.raises(DataError, match="do not make this graph") as caught:
+        Small().load(small_root)
+    assert str(path.parent) in caught.value.message
+
+
+@pytest.mark.usefixtures("no_network")
+def test_another_graph_under_the_name_is_refused(small_root: Path) -> None:
+    class Larger(Small):
+        size = Small.size._replace(edges=2 * NODES + 2)
+
+    with pytest.raises(DataError, match=f"{2 * NODES} directed edges.*published.*{2 * NODES + 2} directed"):
+        Larger().load(small_root)
+
+
+# Amazon: small archives
+
+
+def npz(**changes: Any) -> bytes:
+    adjacency = scipy.sparse.csr_matrix(np.array([[0, 1, 0], [0, 1, 1], [0, 0, 0]], dtype=np.float32))
+    attributes = scipy.sparse.csr_matrix(np.array([[3, 0], [0, 1], [0, 0]], dtype=np.float32))
+    arrays: dict[str, Any] = {"labels": np.array([0, 1, 1])}
+    for prefix, matrix in (("adj", adjacency), ("attr", attributes)):
+        arrays |= {f"{prefix}_{key}": getattr(matrix, key) for key in ("data", "indices", "indptr")}
+        arrays[f"{prefix}_shape"] = np.array(matrix.shape)
+    buffer = io.BytesIO()
+    np.savez(buffer, **{key: value for key, value in {**arrays, **changes}.items() if value is not None})
+    return buffer.getvalue()
+
+
+@pytest.mark.usefixtures("no_network")
+def test_an_archive_is_read_as_pyg_reads_it(tmp_path: Path) -> None:
+    class SmallPhoto(AmazonPhoto):
+        size = GraphSize(3, 4, 2, 2)
+
+    folder = tmp_path / "Amazon" / "Photo" / "raw"
+    folder.mkdir(parents=True)
+    (folder / "amazon_electronics_photo.npz").write_bytes(npz())
+    graph = load_graph(SmallPhoto(), tmp_path)
+    assert graph.x.tolist() == [[1, 0], [0, 1], [0, 0]]
+    assert sorted(graph.edge_index.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    with pytest.raises(DataError, match="published: 7650 nodes"):
+        AmazonPhoto().load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npz()[:200], "as an archive"),
+        (b"<html></html>", "as an archive"),
+        (npz(labels=np.array([{}, 1, 2], dtype=object)), "as an archive"),
+        (npz(labels=None), "lacks the array labels"),
+    ],
+)
+def test_a_damaged_archive_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        check_npz_file("a.npz", content)
+
+
+def test_a_sound_archive_passes() -> None:
+    check_npz_file("a.npz", npz())
+    assert set(np.load(io.BytesIO(npz())).files) == set(NPZ_ARRAYS)
+
+
+# Missing files
+
+
+@pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto()])
+def test_file_names_and_folders_are_those_of_pyg(dataset: PygDataset) -> None:
+    files = dataset.raw_files()
+    if isinstance(dataset, PlanetoidDataset):
+        stub: Any = SimpleNamespace(name=dataset.title, root="Planetoid", split="public")
+        names, folder = Planetoid.raw_file_names.fget(stub), Planetoid.raw_dir.fget(stub)  # type: ignore[attr-defined]
+    else:
+        stub = SimpleNamespace(name="photo", root="Amazon")
+        names, folder = [Amazon.raw_file_names.fget(stub)], Amazon.raw_dir.fget(stub)  # type: ignore[attr-defined]
+    assert set(files.urls) == set(names)
+    assert files.folder == Path(folder).as_posix()
+    assert all(url.startswith("https://") and url.endswith(name) for name, url in files.urls.items())
+
+
+def test_missing_files_without_network_give_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    with pytest.raises(DataError) as caught:
+        Cora().load(tmp_path)
+    folder = tmp_path / "Planetoid" / "Cora" / "raw"
+    assert "cora" in caught.value.message
+    assert "8 of 8 files are missing" in caught.value.message
+    assert f"{Planetoid.url}/ind.cora.x" in caught.value.message
+    assert str(folder) in caught.value.hint
+    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
+        assert f"ind.cora.{part}" in caught.value.hint
+    assert [path.name for path in folder.iterdir() if not path.name.startswith(".")] == []
+    assert caught.value.exit_code == 2
+
+
+def accept(name: str, content: bytes) -> None:
+    if content.startswith(b"<html"):
+        raise DataError("it is a page.")
+
+
+def two_files() -> RawFiles:
+    return RawFiles("two", "Two/raw", {"a": "https://example.org/data/a", "b": "https://example.org/data/b"}, accept)
+
+
+def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+
+    def fetch(url: str) -> bytes:
+        fetched.append(url)
+        return b"fetched"
+
+    monkeypatch.setattr(raw, "fetch", fetch)
+    (tmp_path / "Two" / "raw").mkdir(parents=True)
+    (tmp_path / "Two" / "raw" / "a").write_bytes(b"placed by hand")
+    for _ in range(2):
+        assert two_files().read(tmp_path) == {"a": b"placed by hand", "b": b"fetched"}
+    assert fetched == ["https://example.org/data/b"]
+
+
+def test_a_page_sent_instead_of_data_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "fetch", lambda url: b"<html>" if url.endswith("b") else b"data")
+    with pytest.raises(DataError, match="/data/b sent something else: it is a page") as caught:
+        two_files().read(tmp_path)
+    assert "1 of 2 files are missing" in caught.value.message
+    assert [path.name for path in (tmp_path / "Two" / "raw").iterdir() if not path.name.startswith(".")] == ["a"]
+
+
+def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    both_asked = threading.Barrier(2)
+
+    def fetch(url: str) -> bytes:
+        fetched.append(url)
+        return b"data"
+
+    lists = RawFiles.missing
+
+    def missing(self: RawFiles, place: Path) -> list[str]:
+        found = lists(self, place)
+        # Both jobs find the files missing before either gets the lock.
+        if threading.current_thread().name.startswith("job") and place == tmp_path / "Two" / "raw":
+            name = threading.current_thread().name
+            if name not in waited:
+                waited.add(name)
+                both_asked.wait(10)
+        return found
+
+    waited: set[str] = set()
+    results: list[Any] = []
+    monkeypatch.setattr(raw, "fetch", fetch)
+    monkeypatch.setattr(RawFiles, "missing", missing)
+    jobs = [
+        threading.Thread(target=lambda: results.append(two_files().read(tmp_path)), name=f"job{i}") for i in range(2)
+    ]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(30)
+    assert results == [{"a": b"data", "b": b"data"}] * 2
+    assert sorted(fetched) == ["https://example.org/data/a", "https://example.org/data/b"]
+
+
+def test_what_a_root_that_cannot_be_written_lacks_goes_to_the_cache(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "fetch", lambda url: b"data")
+    # A folder cannot be made below a file, whoever asks.
+    (tmp_path / "root").write_text("")
+    folder = two_files().find(tmp_path / "root")
+    assert own_cache in folder.parents
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == ["a", "b"]
+    monkeypatch.setattr(raw, "fetch", lambda url: pytest.fail("fetched again"))
+    assert two_files().find(tmp_path / "root") == folder
+
+
+def test_with_nowhere_to_write_the_message_names_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "file"))
+    with pytest.raises(DataError, match="no folder to download them to can be written") as caught:
+        two_files().find(tmp_path / "file" / "root")
+    assert str(tmp_path / "file" / "root" / "Two" / "raw") in caught.value.hint
+
+
+def test_a_fetch_gives_the_whole_content_or_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_bytes(b"0123456789" * 300_000)
+    assert raw.fetch((tmp_path / "data").as_uri()) == b"0123456789" * 300_000
+    with pytest.raises(OSError, match="absent"):
+        raw.fetch((tmp_path / "absent").as_uri())
+    monkeypatch.setattr(raw, "DOWNLOAD_SECONDS", -1)
+    with pytest.raises(TimeoutError, match="not done"):
+        raw.fetch((tmp_path / "data").as_uri())
+
+
+def test_an_answer_that_breaks_off_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answer(io.BytesIO):
+        headers = {"Content-Length": "10"}
+
+    monkeypatch.setattr(urllib.request, "urlopen", lambda request, timeout: Answer(b"01234"))
+    with pytest.raises(raw.http.client.IncompleteRead):
+        raw.fetch("https://example.org/data")
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw.write_whole(tmp_path / "a", b"old")
+
+    def full(handle: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(raw.os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        raw.write_whole(tmp_path / "a", b"new")
+    assert listing(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+REAL_ROOT = os.environ.get("UNLEARNBENCH_DATA", "")
+
+
+@pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto()])
+def test_published_graphs_have_their_published_size(dataset: PygDataset) -> None:
+    root = Path(REAL_ROOT)
+    if not REAL_ROOT or dataset.raw_files().missing(root / dataset.raw_files().folder):
+        pytest.skip("UNLEARNBENCH_DATA names no folder with these files")
+    graph = load_graph(dataset, root)
+    assert graph_size(graph) == dataset.size
+    kinds = edge_statistics(graph)
+    assert (kinds["directed"], kinds["duplicates"], kinds["self_loops"]) == (False, 0, 0)
+    assert torch.bincount(graph.y, minlength=dataset.size.classes).min() > 0
+
+
+# Digits
+
+
+def slow_neighbours(points: list[list[int]], count: int) -> set[tuple[int, int]]:
+    edges = set()
+    for i, one in enumerate(points):
+        ranked = sorted(
+            (sum((a - b) ** 2 for a, b in zip(one, other, strict=True)), j)
+            for j, other in enumerate(points)
+            if j != i
+        )
+        for _, j in ranked[:count]:
+            edges |= {(i, j), (j, i)}
+    return edges
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=3, max_size=15),
+    st.integers(1, 2),
+)
+def test_neighbours_equal_those_of_a_slow_search(points: list[tuple[int, int]], count: int) -> None:
+    found = nearest_neighbour_edges(np.array(points), count)
+    columns = [(int(a), int(b)) for a, b in found.T]
+    assert columns == sorted(slow_neighbours([list(point) for point in points], count))
+
+
+def test_ties_go_to_the_first_and_equal_points_are_neighbours() -> None:
+    points = np.array([[0], [2], [4], [4]])
+    assert nearest_neighbour_edges(points, 1).T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+
+
+def test_points_that_are_not_exact_are_refused() -> None:
+    with pytest.raises(ValueError, match="whole numbers"):
+        nearest_neighbour_edges(np.array([[0.5], [1.0]]), 1)
+    with pytest.raises(ValueError, match="2 points cannot have 2"):
+        nearest_neighbour_edges(np.array([[0], [1]]), 2)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_digits_need_no_files(tmp_path: Path) -> None:
+    graph = load_graph(Digits(), tmp_path / "absent")
+    assert graph_size(graph) == GraphSize(1797, 12618, 64, 10)
+    assert edge_statistics(graph) == {
+        "pairs": 6309,
+        "directed": False,
+        "duplicates": 0,
+        "self_loops": 0,
+        "isolated": 0,
+    }
+    assert torch.bincount(graph.edge_index[0]).min() >= 5
+    assert (graph.x.min(), graph.x.max()) == (0, 16)
+    assert torch.equal(graph.ids, torch.arange(1797))
+    assert graph.checksum() == Digits().load(tmp_path).checksum()
+
+
+# The block model
+
+
+def block_model(**parameters: Any) -> Graph:
+    return load_graph(StochasticBlockModel(StochasticBlockModel.Params(**parameters)), Path("unused"))
+
+
+@settings(max_examples=40)
+@given(
+    num_nodes=st.integers(30, 200),
+    num_classes=st.integers(2, 5),
+    degree=st.integers(0, 4),
+    homophily=st.floats(0, 1),
+    seed=st.integers(0, 5),
+)
+def test_a_block_model_is_simple_and_exactly_as_large_as_asked(
+    num_nodes: int, num_classes: int, degree: int, homophily: float, seed: int
+) -> None:
+    num_edges = num_nodes * degree // 4
+    graph = block_model(
+        num_nodes=num_nodes, num_edges=num_edges, num_classes=num_classes, homophily=homophily, seed=seed
+    )
+    assert graph_size(graph) == GraphSize(num_nodes, 2 * num_edges, 32, num_classes)
+    kinds = edge_statistics(graph)
+    assert (kinds["pairs"], kinds["directed"], kinds["self_loops"]) == (num_edges, False, 0)
+    sizes = torch.bincount(graph.y, minlength=num_classes)
+    assert sizes.max() - sizes.min() <= 1
+    same = graph.y[graph.edge_index[0]] == graph.y[graph.edge_index[1]]
+    assert int(same.sum()) == 2 * round(homophily * num_edges)
+
+
+def test_a_block_model_is_a_function_of_its_parameters() -> None:
+    first = block_model(num_nodes=100, num_edges=200, seed=3)
+    torch.manual_seed(1)
+    assert block_model(num_nodes=100, num_edges=200, seed=3).checksum() == first.checksum()
+    assert block_model(num_nodes=100, num_edges=200, seed=4).checksum() != first.checksum()
+
+
+def test_edges_prefer_no_node() -> None:
+    graph = block_model(num_nodes=2000, num_edges=200_000, num_classes=4, num_features=1, homophily=0.4)
+    degree = torch.bincount(graph.edge_index[0], minlength=2000).double()
+    # Mean 200, deviation near 14: the halves by number, and each class, must have the same mean.
+    assert abs(float(degree[:1000].mean() - degree[1000:].mean())) < 4
+    assert max(abs(float(degree[graph.y == label].mean()) - 200) for label in range(4)) < 4
+    source, target = graph.edge_index
+    between = graph.y[source] != graph.y[target]
+    table = torch.zeros(4, 4).index_put_((graph.y[source[between]], graph.y[target[between]]), torch.tensor(1.0), True)
+    off = table[~torch.eye(4, dtype=torch.bool)]
+    assert off.min() / off.max() > 0.95
+
+
+def test_the_signal_is_the_length_of_a_class_mean() -> None:
+    for signal in (0.0, 3.0):
+        graph = block_model(num_nodes=20_000, num_edges=0, num_features=8, num_classes=2, signal=signal)
+        for label in range(2):
+            mine = graph.x[graph.y == label]
+            assert float(mine.mean(dim=0).norm()) == pytest.approx(signal, abs=0.1)
+            assert float(mine.std(dim=0).mean()) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_nodes": 3, "num_classes": 4}, "num_nodes=3 is less than num_classes=4"),
+        ({"num_nodes": 10, "num_classes": 2, "num_edges": 40, "homophily": 1.0}, "40 edges inside classes, but only 20"),
+        ({"num_nodes": 10, "num_classes": 1, "num_edges": 5, "homophily": 0.0}, "5 edges between classes, but only 0"),
+    ],
+)
+def test_an_impossible_block_model_is_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        block_model(**parameters)
+
+
+def test_a_large_block_model_takes_no_square_of_memory() -> None:
+    # A table of all pairs would have 40,000,000,000 entries.
+    graph = block_model(num_nodes=200_000, num_edges=450_000, num_features=2, num_classes=7)
+    assert (graph.num_nodes, graph.num_edges) == (200_000, 900_000)

@@ -1,0 +1,74 @@
+"""Cells: the points of the grid, their canonical JSON and their key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unlearnbench.component import Spec
+from unlearnbench.protocol import Protocol
+from unlearnbench.task import Training
+
+KEY_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid.
+
+    Args:
+        protocol: What is equal for every method.
+        dataset: The dataset.
+        checksum: sha256 of its graph.
+        model: The base model.
+        method: The unlearner with its parameters.
+        training: How networks are trained.
+        repetition: Which split and request.
+        seed: The base of every seed.
+        device: `cpu` or `cuda`: results on other kinds of device are other results.
+    """
+
+    protocol: Protocol
+    dataset: Spec
+    checksum: str
+    model: Spec
+    method: Spec
+    training: Training
+    repetition: int
+    seed: int
+    device: str
+
+    def canonical(self) -> dict[str, Any]:
+        """Give plain JSON values: all parameters with their defaults, and every version."""
+        return {
+            "protocol": self.protocol.canonical(),
+            "dataset": {**self.dataset.canonical(), "sha256": self.checksum},
+            "model": self.model.canonical(),
+            "method": self.method.canonical(),
+            "training": asdict(self.training),
+            "repetition": self.repetition,
+            "seed": self.seed,
+            "device": self.device,
+        }
+
+    @property
+    def key(self) -> str:
+        """Hash the canonical JSON."""
+        text = canonical_json(self.canonical())
+        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+    @property
+    def dataset_label(self) -> str:
+        """Name the dataset as seeds and tables do: with its parameters where they differ."""
+        return self.dataset.label or self.dataset.name
+
+    def describe(self) -> str:
+        """Name the cell in a line of progress."""
+        return f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
+
+
+def canonical_json(value: Any) -> str:
+    """Write plain values the one way that equal values are written."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -1,0 +1,91 @@
+"""The command line: one small module a command, imported when the command is used."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UnlearnbenchError, nearest
+
+COMMANDS = {
+    "run": "Run methods on datasets and print tables.",
+    "report": "Rebuild tables from records.",
+    "leaderboard": "Write or check the leaderboard's CSV files.",
+    "ls": "List the components of a kind.",
+    "show": "Show one component and its parameters.",
+    "plugins": "List plugins and what became of them.",
+    "doctor": "Say what was found here: devices, memory readings, data.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported only when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"unlearnbench.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; a misspelt one is an error that names the nearest."""
+        if args and args[0] not in COMMANDS:
+            close = nearest(args[0], COMMANDS, 1)
+            ctx.fail(f"There is no command {args[0]!r}.{f' Did you mean {close[0]}?' if close else ''}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="unlearnbench", prog_name="unlearnbench")
+def cli() -> None:
+    """Benchmark graph unlearning: which method forgets, at what cost, at what loss.
+
+    Start with: unlearnbench run --methods sisa,grapheraser,graphrevoker
+    """
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line; errors a user can mend are two lines and an exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    # A job scheduler's polite end is handled as Ctrl-C is: finished cells are saved already.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        outcome: Any = cli.main(given, prog_name="unlearnbench", standalone_mode=False)
+    except UnlearnbenchError as error:
+        if "--debug" in given:
+            raise
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(error.hint, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        print(
+            "interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr
+        )
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(outcome if isinstance(outcome, int) else 0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,50 @@
+"""`unlearnbench doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from unlearnbench.cli import options
+
+
+@click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
+@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@options.disable_plugin
+@options.debug
+def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
+    """Say what was found: machine, devices, NVML, METIS, threads, data, plugins."""
+    import importlib.util
+
+    import torch
+
+    from unlearnbench.datasets.base import data_root as choose_root
+    from unlearnbench.measure.machine import describe_machine
+    from unlearnbench.measure.memory import resident_memory
+    from unlearnbench.measure.nvml import Nvml
+    from unlearnbench.measure.provenance import provenance
+    from unlearnbench.plugins import load_catalogue
+
+    machine, versions = describe_machine(), provenance()
+    click.echo(f"machine     {machine['id']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB")
+    click.echo(f"system      {machine['os']} {machine['os_release']}, Python {machine['python']}, BLAS {machine['blas']}")
+    for name, version in versions["packages"].items():
+        click.echo(f"package     {name} {version or 'not installed'}")
+    gpus = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
+    click.echo(f"devices     cpu{''.join(f', {gpu}' for gpu in gpus)}")
+    names = Nvml().gpu_names()
+    click.echo(f"NVML        {', '.join(names) if names else 'no GPU is reported; GPU columns stay empty'}")
+    click.echo(f"memory      peak resident memory is read by {resident_memory().name}")
+    metis = importlib.util.find_spec("pymetis") is not None
+    click.echo(f"METIS       {'pymetis is installed' if metis else 'not installed: pip install unlearnbench[metis]'}")
+    click.echo(f"threads     torch would use {torch.get_num_threads()} by itself; runs use --threads, 1 by default")
+    root = choose_root(data_root)
+    click.echo(f"data root   {root}{'' if root.is_dir() else ' (not there yet)'}")
+    catalogue = load_catalogue(disable=disable_plugins)
+    for entry in catalogue.all("dataset"):
+        dataset = catalogue.load(entry)()
+        click.echo(f"dataset     {entry.name}: {dataset.presence(root)}")
+    for plugin in catalogue.plugins:
+        said = f": {plugin.reason}" if plugin.reason else ""
+        click.echo(f"plugin      {plugin.name} ({plugin.distribution} {plugin.version}) {plugin.status}{said}")

@@ -1,0 +1,33 @@
+"""`unlearnbench ls`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from unlearnbench.cli import options
+from unlearnbench.hookspecs import KINDS
+
+
+@click.command("ls", short_help="List the components of a kind.")
+@click.argument("kind", type=click.Choice([*KINDS, "method"]))
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.disable_plugin
+@options.debug
+def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+    """List the components of a kind (`method` is another word for `unlearner`)."""
+    from unlearnbench.plugins import load_catalogue, report_problems
+
+    catalogue = load_catalogue(disable=disable_plugins)
+    report_problems(catalogue)
+    entries = catalogue.all("unlearner" if kind == "method" else kind)
+    if as_json:
+        rows = [{"name": e.name, "summary": e.summary, "distribution": e.distribution} for e in entries]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        click.echo(f"{entry.name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
+    if not entries:
+        click.echo(f"No {kind} is registered.", err=True)

@@ -1,0 +1,49 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from unlearnbench.errors import UsageError
+
+disable_plugin = click.option(
+    "--disable-plugin",
+    "disable_plugins",
+    multiple=True,
+    metavar="NAME",
+    help="Do not even import this plugin or distribution. Can be repeated.",
+)
+debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+
+
+def integers(flag: str) -> Callable[[Any, Any, str | None], list[int] | None]:
+    """Make a callback that reads whole numbers separated by commas."""
+
+    def read(context: Any, parameter: Any, text: str | None) -> list[int] | None:
+        if text is None:
+            return None
+        found = []
+        for item in text.split(","):
+            try:
+                found.append(int(item))
+            except ValueError:
+                raise UsageError(f"{flag} {text}: {item.strip()!r} is not a whole number.", "Example: 3,4") from None
+        return found
+
+    return read
+
+
+def assignments(context: Any, parameter: Any, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read KEY=VALUE pairs."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"--set {text}: expected KEY=VALUE.", "Example: --set training.lr=0.005")
+        if key in found:
+            raise UsageError(f"--set {key} is given twice.", "Leave one out.")
+        found[key] = value
+    return found

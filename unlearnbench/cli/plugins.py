@@ -1,0 +1,31 @@
+"""`unlearnbench plugins`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from unlearnbench.cli import options
+
+
+@click.command("plugins", short_help="List plugins and what became of them.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.disable_plugin
+@options.debug
+def command(as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+    """List every plugin: loaded, disabled, or failed with the reason."""
+    from unlearnbench.plugins import load_catalogue
+
+    catalogue = load_catalogue(disable=disable_plugins)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(plugin) for plugin in catalogue.plugins], indent=1))
+        return
+    for plugin in catalogue.plugins:
+        said = f"  {plugin.reason}" if plugin.reason else ""
+        click.echo(f"{plugin.name}  ({plugin.distribution} {plugin.version})  {plugin.status}{said}")
+        for component in plugin.components:
+            click.echo(f"  {component}")
+    for notice in catalogue.notices:
+        click.echo(f"note: {notice}", err=True)

@@ -1,0 +1,113 @@
+"""Runs a grid in a terminal: progress to standard error, tables to standard output."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from unlearnbench.config import RunConfig
+from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
+from unlearnbench.execution import Plan, Progress, execute, identical, make_plan
+from unlearnbench.plugins import load_catalogue, report_problems
+from unlearnbench.record import Record
+from unlearnbench.report.frame import frame_of
+from unlearnbench.report.render import render
+from unlearnbench.report.tables import build_tables
+
+LINE_EVERY_SECONDS = 10.0
+
+
+def run_with_progress(config: RunConfig, dry_run: bool) -> int:
+    """Run a grid, print its tables and what to type next.
+
+    Returns:
+        The exit code.
+    """
+    if not config.methods:
+        raise UsageError("No method is named.", "Example: --methods sisa,grapheraser,graphrevoker; see: unlearnbench ls unlearner.")
+    catalogue = load_catalogue(disable=config.disable_plugins)
+    report_problems(catalogue)
+    plan = make_plan(config, catalogue)
+    for notice in plan.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    if dry_run:
+        _list(plan)
+        return EXIT_OK
+    ready = len(plan.cells) - len(plan.wanted)
+    there = f", {ready} of them there already" if ready else ""
+    print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
+    records = _bar(plan) if sys.stderr.isatty() else execute(plan, _Lines())
+    failed = [record for record in records if record.is_failure]
+    if any(not record.is_failure for record in records):
+        frame = frame_of(record for record in records if not record.is_failure)
+        print(render(build_tables(frame, "summary", str(plan.store.root))))
+    for notice in identical(records):
+        print(f"note: {notice}", file=sys.stderr)
+    _summary(records, ready, plan.store.root)
+    return EXIT_FAILED_CELLS if failed else EXIT_OK
+
+
+def _list(plan: Plan) -> None:
+    wanted = {cell.key for cell in plan.wanted}
+    for cell in plan.cells:
+        print(f"{cell.key}  {'run ' if cell.key in wanted else 'done'}  {cell.describe()}")
+
+
+class _Lines:
+    """Progress where there is no terminal: a line now and then, and one for each failure."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        record = progress.record
+        if record is None:
+            return
+        failed = record.status != "ok"
+        if failed or progress.number == progress.total or time.monotonic() - self._last > LINE_EVERY_SECONDS:
+            self._last = time.monotonic()
+            print(f"[{progress.number}/{progress.total}] {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
+
+
+def _bar(plan: Plan) -> list[Record]:
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=len(plan.wanted))
+
+        def tell(progress: Progress) -> None:
+            bar.update(task, description=progress.cell.describe(), completed=progress.number - (progress.record is None))
+            if progress.record is not None and progress.record.status != "ok":
+                console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
+
+        return execute(plan, tell)
+
+
+def _outcome(record: Record) -> str:
+    if record.error is not None:
+        return f"{record.status}: {record.error['type']}: {record.error['message']}"
+    return record.status if record.status == "ok" else f"{record.status}: {' '.join(record.notes)}"
+
+
+def _summary(records: list[Record], ready: int, root: Path) -> None:
+    counts = Counter(record.status for record in records)
+    text = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    print(f"{len(records)} cells: {text}; {ready} were there already.", file=sys.stderr)
+    where = "" if root == Path("results") else f" {root}"
+    print("Next:", file=sys.stderr)
+    print(f"  unlearnbench report{where} --format latex        the same tables for a paper", file=sys.stderr)
+    print(f"  unlearnbench report{where} --table time          where the time went", file=sys.stderr)
+    print("  unlearnbench ls unlearner                        what else can be compared", file=sys.stderr)
+    for record in records:
+        if record.error is not None:
+            print(f"The traceback of the first failure is in its record, key {record.key}.", file=sys.stderr)
+            break

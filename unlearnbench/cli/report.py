@@ -1,0 +1,26 @@
+"""`unlearnbench report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from unlearnbench.cli import options
+
+
+@click.command("report", short_help="Rebuild tables from records.")
+@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.option("--table", type=click.Choice(["summary", "utility", "time", "memory"]), default="summary", show_default=True, help="Which table.")  # fmt: skip
+@click.option("--format", "style", type=click.Choice(["text", "md", "latex", "csv"]), default="text", show_default=True, help="How to write it.")  # fmt: skip
+@options.debug
+def command(results: Path, table: str, style: str, debug: bool) -> None:
+    """Rebuild tables from the records in a results folder."""
+    from unlearnbench.report import load_records
+    from unlearnbench.report.render import render
+    from unlearnbench.report.tables import build_tables
+
+    frame = load_records(results)
+    for problem in frame.attrs.get("problems", ()):
+        click.echo(f"warning: {problem}", err=True)
+    click.echo(render(build_tables(frame, table, str(results)), style), nl=style != "csv")

@@ -1,0 +1,56 @@
+"""`unlearnbench show`."""
+
+from __future__ import annotations
+
+import click
+
+from unlearnbench.cli import options
+
+
+@click.command("show", short_help="Show one component and its parameters.")
+@click.argument("name")
+@click.option("--kind", help="Where a name is that of two kinds.")
+@options.disable_plugin
+@options.debug
+def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
+    """Show one component: where it comes from, its parameters with defaults, its presets.
+
+    NAME can have a bracket: then its values are shown instead of the defaults.
+    """
+    from unlearnbench.brackets import parse_bracket
+    from unlearnbench.component import Spec
+    from unlearnbench.errors import UsageError, unknown_name
+    from unlearnbench.hookspecs import KINDS
+    from unlearnbench.plugins import load_catalogue, report_problems
+    from unlearnbench.resolve import resolve
+
+    catalogue = load_catalogue(disable=disable_plugins)
+    report_problems(catalogue)
+    plain = parse_bracket(name).name.rpartition(":")[2]
+    kinds = [k for k in KINDS if plain in catalogue.names(k) and kind in (None, k)]
+    if not kinds:
+        raise unknown_name("component", plain, {n for k in KINDS for n in catalogue.names(k)})
+    if len(kinds) > 1:
+        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Say which: --kind {kinds[0]}.")
+    spec = resolve(catalogue, kinds[0], name)
+    cls = spec.cls
+    click.echo(f"{spec.name}, {spec.kind}, version {spec.version}, from {spec.distribution}")
+    for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
+        if line:
+            click.echo(line)
+
+    def parameters(spec: Spec, indent: str) -> None:
+        for key, info in type(spec.params).model_fields.items():
+            value = getattr(spec.params, key)
+            shown = value.name if isinstance(value, Spec) else value
+            click.echo(f"{indent}{key} = {shown}    {info.description or ''}".rstrip())
+            if isinstance(value, Spec):
+                parameters(value, indent + "    ")
+
+    if type(spec.params).model_fields:
+        click.echo("Parameters:")
+        parameters(spec, "  ")
+    if cls.presets:
+        click.echo(f"Presets (preset=NAME; the default is {cls.default_preset}):")
+        for preset, values in cls.presets.items():
+            click.echo(f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items()))

@@ -1,0 +1,185 @@
+"""What a run is: one model for the run file (TOML), the command line and `unlearnbench.run`."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from unlearnbench.brackets import Bracket, parse_bracket, split_names
+from unlearnbench.errors import UsageError, nearest
+from unlearnbench.requests import Forget
+from unlearnbench.task import Training
+
+Name = str | dict[str, Any]
+
+
+class RunConfig(BaseModel):
+    """Every setting of `unlearnbench run`; a run file has the same keys.
+
+    An entry of `methods`, `datasets` or `models` is a bracket, or a table whose lists are
+    multiplied out: `{name = "graphrevoker", sem_weight = [0, 1]}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    methods: list[Name] = Field(default_factory=list, description="Unlearners.")
+    datasets: list[Name] = Field(default=["digits"], description="Datasets.")
+    models: list[Name] = Field(default=["gcn"], description="Base models.")
+    repetitions: int = Field(default=3, ge=1, description="How many repetitions: 0, 1, ...")
+    seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
+    forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
+    forget_count: int | None = Field(default=None, description="Number of nodes to forget.")
+    forget: list[int] | None = Field(default=None, description="Ids of the nodes to forget.")
+    num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
+    epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
+    train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
+    set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY or seed.")
+    out: Path = Field(default=Path("results"), description="Results folder.")
+    data_root: Path | None = Field(default=None, description="Where datasets lie.")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
+    threads: int = Field(default=1, ge=1, description="Threads of torch.")
+    overwrite: Literal["only-missing", "never", "always"] = Field(default="only-missing", description="What to rerun.")
+    reference: bool = Field(default=True, description="Run Retrain along.")
+    save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")
+    disable_plugins: list[str] = Field(default_factory=list, description="Plugins that are not loaded.")
+
+    @field_validator("methods", "datasets", "models", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return split_names([value]) if isinstance(value, str) else value
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:
+        if seeds is not None:
+            twice = sorted({value for value in seeds if seeds.count(value) > 1})
+            if twice or not seeds or min(seeds) < 0:
+                what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0"
+                raise ValueError(what)
+        return seeds
+
+    def repetition_numbers(self) -> list[int]:
+        """List the repetitions."""
+        return list(range(self.repetitions)) if self.seeds is None else list(self.seeds)
+
+    def forget_amount(self) -> Forget:
+        """Give what is to be forgotten."""
+        if self.forget_ratio is None and self.forget_count is None and self.forget is None:
+            return Forget()
+        ids = None if self.forget is None else tuple(self.forget)
+        return Forget(self.forget_ratio, self.forget_count, ids)
+
+    def training_settings(self) -> Training:
+        """Give how networks are trained.
+
+        Raises:
+            UsageError: `set` names no setting of the training, or a value out of range.
+        """
+        values: dict[str, Any] = {"one_by_one": self.train == "one-by-one"}
+        known = {"lr": float, "weight_decay": float, "epochs": int}
+        for key, value in self.set.items():
+            scope, _, name = key.partition(".")
+            if scope == "training":
+                if name not in known:
+                    raise unknown_setting(key, [f"training.{name}" for name in known])
+                values[name] = _number(key, value, known[name])
+            elif scope != "model" and key != "seed":
+                raise unknown_setting(key, [*(f"training.{name}" for name in known), "model.PARAMETER", "seed"])
+        if self.epochs is not None:
+            values["epochs"] = self.epochs
+        return Training(**values)
+
+    def base_seed(self) -> int:
+        """Give the seed that every other one is derived from."""
+        return int(_number("seed", self.set.get("seed", 0), int))
+
+    def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
+        """Read names and tables; multiply lists out."""
+        found: list[Bracket] = []
+        for name in names:
+            found += [parse_bracket(name)] if isinstance(name, str) else _grid(name)
+        return [Bracket(b.name, {**{k: str(v) for k, v in (defaults or {}).items()}, **b.arguments}) for b in found]
+
+    def model_defaults(self) -> dict[str, Any]:
+        """Give the parameters that `set` names for every model."""
+        return {key.partition(".")[2]: value for key, value in self.set.items() if key.startswith("model.")}
+
+
+def unknown_setting(key: str, known: list[str]) -> UsageError:
+    """Make the error for a key of `--set` that means nothing."""
+    close = nearest(key, known, 1)
+    guess = f"Did you mean {close[0]}? " if close else ""
+    return UsageError(f"--set {key}: no such setting.", f"{guess}Known: {', '.join(known)}.")
+
+
+def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunConfig:
+    """Check settings.
+
+    Args:
+        values: Keys of `RunConfig`.
+        source: Where they come from, for messages.
+
+    Raises:
+        UsageError: An unknown key or a value out of range; names source, key and what is right.
+    """
+    unknown = [key for key in values if key not in RunConfig.model_fields]
+    if unknown:
+        close = nearest(unknown[0], RunConfig.model_fields, 1)
+        guess = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(RunConfig.model_fields)}.")
+    try:
+        config = RunConfig(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(item) for item in first["loc"])
+        raise UsageError(f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help") from None
+    config.forget_amount()
+    return config
+
+
+def read_run_file(path: Path) -> dict[str, Any]:
+    """Read a run file.
+
+    Raises:
+        UsageError: The file is missing or is not TOML; names file and line.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"Run file {path}: {error.strerror}.", "Name an existing TOML file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"Run file {path}: {error}.", "It must be TOML in UTF-8.") from None
+
+
+def _grid(table: Mapping[str, Any]) -> list[Bracket]:
+    if not isinstance(table.get("name"), str):
+        raise UsageError(f"A table of a run file has no name: {dict(table)!r}.", 'Write {name = "...", key = value}.')
+    name = parse_bracket(table["name"])
+    axes = [[(key, value) for value in (values if isinstance(values, list) else [values])]
+            for key, values in table.items() if key != "name"]  # fmt: skip
+    return [
+        Bracket(name.name, {**name.arguments, **{key: _argument(value) for key, value in point}})
+        for point in itertools.product(*axes)
+    ]
+
+
+def _argument(value: Any) -> str | Bracket:
+    if isinstance(value, Mapping):
+        (bracket,) = _grid(value)
+        return bracket
+    return parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)
+
+
+def _number(key: str, value: Any, kind: type[Any]) -> Any:
+    try:
+        number = kind(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"--set {key}={value}: not a number.", "Give a number.") from None
+    if isinstance(value, bool) or number < 0 or number != number or number in (float("inf"),):
+        raise UsageError(f"--set {key}={value}: out of range.", "Give a finite number that is not negative.")
+    return number

@@ -1,0 +1,1 @@
+"""Datasets: the catalogue's own and what a new one needs."""

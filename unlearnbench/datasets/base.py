@@ -1,0 +1,149 @@
+"""What a dataset is, where its files lie, and the checks every graph passes on entry."""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import torch
+
+from unlearnbench.component import Component
+from unlearnbench.errors import DataError
+from unlearnbench.graph import Graph, checked
+
+ROOT_VARIABLE = "UNLEARNBENCH_DATA"
+
+
+class Dataset(Component, ABC):
+    """Loads one graph.
+
+    Attributes:
+        license: What its source says about use, empty where it says nothing.
+        source: Where it can be had: an address, or how it is made.
+    """
+
+    license: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+
+    @abstractmethod
+    def load(self, root: Path) -> Graph:
+        """Load the graph.
+
+        Args:
+            root: The data root: the folder under which the files of datasets lie. A dataset
+                that is made, or comes with a library, does not look at it.
+
+        Returns:
+            The same graph every time, on the CPU; an undirected edge stands in both directions.
+
+        Raises:
+            DataError: Files are missing or damaged; says which, and what to do.
+        """
+
+
+class GraphSize(NamedTuple):
+    """How large a published graph is.
+
+    Args:
+        nodes: Number of nodes, isolated ones too.
+        edges: Number of directed edges: an undirected one counts twice.
+        features: Number of features of a node.
+        classes: Number of classes.
+    """
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+    def __str__(self) -> str:
+        """Spell the numbers out."""
+        return f"{self.nodes} nodes, {self.edges} directed edges, {self.features} features, {self.classes} classes"
+
+
+def graph_size(graph: Graph) -> GraphSize:
+    """Measure a graph."""
+    return GraphSize(graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
+
+
+def load_graph(dataset: Dataset, root: Path) -> Graph:
+    """Load a dataset and check what it gave: the one door through which graphs come in.
+
+    Raises:
+        DataError: The dataset cannot be loaded, or gave something that is not a proper graph.
+    """
+    graph = dataset.load(root)
+    if not isinstance(graph, Graph):
+        raise DataError(f"Dataset {dataset.name} gave a {type(graph).__name__}, expected a Graph.")
+    wanted = {"x": torch.float32, "y": torch.int64, "edge_index": torch.int64, "ids": torch.int64}
+    for field, dtype in wanted.items():
+        found = getattr(graph, field).dtype
+        if found != dtype:
+            raise DataError(f"Dataset {dataset.name}: {field} is {found}, expected {dtype}.", f"Use .to({dtype}).")
+    return checked(graph, dataset.name)
+
+
+def edge_statistics(graph: Graph) -> dict[str, int | bool]:
+    """Say what kind of edges a graph has.
+
+    Returns:
+        `pairs`: different unordered pairs of different nodes that are joined; `directed`:
+        whether some edge lacks its reverse; `duplicates`: columns that repeat an earlier one;
+        `self_loops`: columns that join a node to itself; `isolated`: nodes without an edge to
+        another node.
+    """
+    source, target = graph.edge_index
+    forward = torch.unique(source * graph.num_nodes + target)
+    backward = torch.unique(target * graph.num_nodes + source)
+    loop = source == target
+    low, high = torch.minimum(source, target)[~loop], torch.maximum(source, target)[~loop]
+    touched = torch.unique(torch.cat([low, high]))
+    return {
+        "pairs": len(torch.unique(low * graph.num_nodes + high)),
+        "directed": not torch.equal(forward, backward),
+        "duplicates": graph.num_edges - len(forward),
+        "self_loops": int(loop.sum()),
+        "isolated": graph.num_nodes - len(touched),
+    }
+
+
+def data_root(explicit: Path | None = None) -> Path:
+    """Choose the data root: the folder named, else `UNLEARNBENCH_DATA`, else the user's cache.
+
+    Raises:
+        DataError: The folder chosen is a file.
+    """
+    named = os.environ.get(ROOT_VARIABLE, "")
+    root = explicit or (Path(named) if named else cache_root())
+    root = root.expanduser()
+    if root.exists() and not root.is_dir():
+        raise DataError(f"The data root {root} is not a folder.", f"Name a folder with --data-root or {ROOT_VARIABLE}.")
+    return root
+
+
+def cache_root() -> Path:
+    """Give the user's own data root, which need not exist yet."""
+    return user_cache_folder(sys.platform, os.environ, Path.home()) / "unlearnbench" / "data"
+
+
+def user_cache_folder(system: str, environment: Mapping[str, str], home: Path) -> Path:
+    """Find where a user's caches belong.
+
+    Args:
+        system: As `sys.platform` has it.
+        environment: The environment's variables.
+        home: The user's home.
+
+    Returns:
+        `XDG_CACHE_HOME` or `~/.cache`; on macOS `~/Library/Caches`; on Windows `LOCALAPPDATA`.
+    """
+    named = environment.get("LOCALAPPDATA" if system == "win32" else "XDG_CACHE_HOME", "")
+    # The XDG specification: a path that is not absolute is to be ignored.
+    if named and Path(named).is_absolute():
+        return Path(named)
+    usual = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
+    return home.joinpath(*usual.get(system, (".cache",)))

@@ -1,0 +1,244 @@
+"""From settings to records: look everything up, check everything, then run what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unlearnbench import protocol
+from unlearnbench.brackets import Bracket
+from unlearnbench.cells import Cell, canonical_json
+from unlearnbench.component import Spec
+from unlearnbench.config import RunConfig, make_config, unknown_setting
+from unlearnbench.datasets.base import data_root, load_graph
+from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.graph import Graph
+from unlearnbench.measure.machine import describe_machine
+from unlearnbench.measure.provenance import provenance
+from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
+from unlearnbench.protocol import Protocol
+from unlearnbench.record import Record
+from unlearnbench.resolve import resolve
+from unlearnbench.runner import Surroundings, run_cell, warm_up
+from unlearnbench.store import Store
+
+REFERENCE = "retrain"
+
+
+@dataclass
+class Plan:
+    """All cells of a run, checked, and which of them are to be computed.
+
+    Args:
+        cells: Every cell of the grid.
+        wanted: Those to be computed, in the order they will be.
+        graphs: The datasets by label.
+        store: Where records go.
+        around: What all cells share.
+        save_state: Where deployed parameters go, if anywhere.
+        notices: What a user should be told.
+    """
+
+    cells: list[Cell]
+    wanted: list[Cell]
+    graphs: dict[str, Graph]
+    store: Store
+    around: Surroundings
+    machine: dict[str, Any]
+    save_state: Path | None = None
+    notices: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: told before a cell (without a record) and after it (with one)."""
+
+    cell: Cell
+    number: int
+    total: int
+    record: Record | None = None
+
+
+def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
+    """Look everything up and check everything, before any training.
+
+    Raises:
+        UsageError: An unknown name, a setting out of range, a device that is absent, a request
+            or a number of shards that does not fit a dataset.
+        NothingMatchedError: There is no cell.
+    """
+    device = choose_device(config.device)
+    torch.set_num_threads(config.threads)
+    forget, training = config.forget_amount(), config.training_settings()
+    methods = _methods(config, catalogue)
+    models = _models(config, catalogue)
+    datasets = _distinct(resolve(catalogue, "dataset", name) for name in config.brackets(config.datasets))
+    metrics = [resolve(catalogue, "metric", name) for name in catalogue.names("metric")]
+    if not (methods and models and datasets):
+        raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
+    graphs = {spec.label: load_graph(spec.build(), data_root(config.data_root)) for spec in datasets}
+    cells = []
+    for dataset in datasets:
+        checksum = graphs[dataset.label].checksum()
+        for model in models:
+            for repetition in config.repetition_numbers():
+                cells += [
+                    Cell(Protocol(forget=forget), dataset, checksum, model, method, training, repetition,
+                         config.base_seed(), device.type)
+                    for method in methods
+                ]  # fmt: skip
+    _check_cells(cells, graphs)
+    machine = describe_machine()
+    versions = {"plugins": catalogue.versions(), **provenance()}
+    around = Surroundings(device, config.threads, machine["id"], metrics, versions)
+    store = Store(config.out, machine["id"])
+    wanted = [cell for cell in cells if store.wanted(cell.key, config.overwrite)]
+    notices = [f"{error.message} The cell is computed anew." for error in store.problems]
+    return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
+
+
+def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None) -> list[Record]:
+    """Compute the cells that are wanted, one after the other, each saved as it ends.
+
+    Args:
+        plan: What to run.
+        tell: Called before and after each cell.
+
+    Returns:
+        The records of all cells of the plan that have one, in the plan's order: an outcome
+        where there is one, else the failure of this run.
+    """
+    plan.store.save_machine(plan.machine)
+    failures: dict[str, Record] = {}
+    warmed: set[str] = set()
+    for number, cell in enumerate(plan.wanted, start=1):
+        tell(Progress(cell, number, len(plan.wanted)))
+        kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
+        if kind not in warmed:
+            warmed.add(kind)
+            try:
+                warm_up(cell, plan.around.device)
+            except Exception as error:  # the cell itself will fail the same way, and its record says how
+                print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
+        record, arrays, state = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
+        if record.is_failure:
+            plan.store.save_failure(record)
+            failures[record.key] = record
+            if record.status == "oom" and plan.around.device.type == "cuda":
+                torch.cuda.empty_cache()
+        else:
+            plan.store.save(record, arrays)
+            if plan.save_state is not None:
+                plan.save_state.mkdir(parents=True, exist_ok=True)
+                torch.save(dict(state), plan.save_state / f"{record.key}.pt")
+        tell(Progress(cell, number, len(plan.wanted), record))
+    found = [failures.get(cell.key) or plan.store.find(cell.key) for cell in plan.cells]
+    return [record for record in found if record is not None]
+
+
+def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:
+    """Run a grid and give its records: `unlearnbench run` from Python.
+
+    Args:
+        methods: Brackets, or one text with commas.
+        **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
+
+    Returns:
+        One record a cell, those of earlier runs too.
+
+    Raises:
+        UsageError: Something was asked for that cannot be done; nothing was started.
+    """
+    config = make_config({"methods": methods, **settings}, "unlearnbench.run")
+    catalogue = load_catalogue(disable=config.disable_plugins)
+    report_problems(catalogue)
+    return execute(make_plan(config, catalogue))
+
+
+def identical(records: Iterable[Record]) -> list[str]:
+    """Name methods that are different cells and yet deployed the same parameters bit for bit."""
+    seen: dict[str, Record] = {}
+    notices = []
+    for record in records:
+        after = record.digests.get("after")
+        if not after:
+            continue
+        place = [record.cell[key] for key in ("dataset", "model", "repetition", "protocol")]
+        key = canonical_json([place, after])
+        other = seen.setdefault(key, record)
+        if other.key != record.key:
+            notices.append(
+                f"same_as: {record.label} and {other.label} deployed the same parameters in repetition"
+                f" {record.cell['repetition']} on {record.cell['dataset']['name']}."
+            )
+    return notices
+
+
+def choose_device(name: str) -> torch.device:
+    """Choose where to compute.
+
+    Raises:
+        UsageError: The device does not exist here; the message lists what does.
+    """
+    present = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if name == "auto":
+        return torch.device(present[1] if len(present) > 1 else "cpu")
+    wanted = "cuda:0" if name == "cuda" else name
+    if wanted not in present:
+        raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
+    return torch.device(wanted)
+
+
+def _methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    specs = []
+    for bracket in config.brackets(config.methods):
+        spec = resolve(catalogue, "unlearner", bracket)
+        if config.num_shards is not None and "num_shards" in type(spec.params).model_fields:
+            arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
+            spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
+        specs.append(spec)
+    if specs and config.reference:
+        specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
+    return _distinct(specs)
+
+
+def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    brackets = config.brackets(config.models, config.model_defaults())
+    try:
+        return _distinct(resolve(catalogue, "model", bracket) for bracket in brackets)
+    except UsageError as error:
+        for key in config.model_defaults():
+            if repr(key) in error.message:
+                raise unknown_setting(f"model.{key}", [error.hint]) from None
+        raise
+
+
+def _distinct(specs: Iterable[Spec]) -> list[Spec]:
+    found: dict[str, Spec] = {}
+    for spec in specs:
+        found.setdefault(canonical_json(spec.canonical()), spec)
+    return list(found.values())
+
+
+def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
+    checked: set[tuple[str, int]] = set()
+    for cell in cells:
+        graph, name = graphs[cell.dataset_label], cell.dataset_label
+        if (name, cell.repetition) not in checked:
+            checked.add((name, cell.repetition))
+            split = protocol.split(graph, cell.seed, name, cell.repetition)
+            protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
+            train = len(split.train)
+        num_shards = getattr(cell.method.params, "num_shards", 1)
+        if num_shards > train:
+            raise UsageError(
+                f"{cell.method.label}: {num_shards} shards for the {train} training nodes of {name}.",
+                "Use a smaller --num-shards.",
+            )
+
+

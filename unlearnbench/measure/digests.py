@@ -1,0 +1,40 @@
+"""Digests of what a method deploys: which members changed, and by how much."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+def member_of(name: str) -> str:
+    """Name the group of a parameter: `members/003` of `members/003/conv1.weight`."""
+    parts = name.split("/")
+    return "/".join(parts[:2]) if parts[0] == "members" and len(parts) > 2 else parts[0]
+
+
+def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """Hash the parameters, a digest for each member and one for the aggregator."""
+    hashes: dict[str, hashlib.blake2b] = {}
+    for name in sorted(state):
+        digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
+        value = state[name].detach().cpu().contiguous()
+        digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
+        digest.update(value.numpy().tobytes())
+    return {name: digest.hexdigest() for name, digest in hashes.items()}
+
+
+def is_finite(state: Mapping[str, Tensor]) -> bool:
+    """Tell whether every parameter is a finite number."""
+    return all(bool(torch.isfinite(value).all()) for value in state.values())
+
+
+def relative_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float | None:
+    """Give the norm of the change over the norm before, over the parameters both have."""
+    shared = [name for name in before if name in after and before[name].shape == after[name].shape]
+    change = sum(float((after[name].double() - before[name].double()).square().sum()) for name in shared)
+    norm = sum(float(before[name].double().square().sum()) for name in shared)
+    return math.sqrt(change / norm) if norm > 0 else None

@@ -1,0 +1,220 @@
+"""From records to a data frame: one row per record and view, nothing averaged, nothing left out."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.brackets import Bracket, parse_bracket
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.record import FAILURES, Record
+from unlearnbench.store import read_records
+
+VIEWS = ("shard", "full")
+
+# Parts of `fit` are named alone or below it, depending on who opened the phase.
+PHASE_SECONDS = {
+    "fit_seconds": ("fit",),
+    "partition_seconds": ("partition", "fit/partition"),
+    "train_seconds": ("train", "fit/train"),
+    "aggregate_seconds": ("aggregate", "fit/aggregate"),
+    "unlearn_locate_seconds": ("unlearn/locate",),
+    "unlearn_train_seconds": ("unlearn/train",),
+    "unlearn_aggregate_seconds": ("unlearn/aggregate",),
+    "first_predict_seconds": ("predict-first",),
+    "second_predict_seconds": ("predict-second",),
+}
+CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
+FIT_PHASES = ("fit", "partition", "train", "aggregate")
+MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
+
+TEXT = (
+    *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
+    *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
+    *("method", "method_name", "method_config", "preset", "view"),
+    *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
+    *("packages", "plugins", "error_type", "notes"),
+)
+NUMBERS = (
+    *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
+    *(f"unlearn_{name}" for name in MEMORY),
+    *(f"fit_{name}" for name in MEMORY),
+    *("edges_kept", "f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
+)
+ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
+ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
+
+
+def load_records(path: str | Path) -> pd.DataFrame:
+    """Read a results folder into a data frame: one row per record and view.
+
+    Args:
+        path: A folder with a folder `records` in it, or that folder.
+
+    Returns:
+        Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
+        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), its
+        `status`, the `view`, each metric after the request (`f1_micro`) and before it
+        (`f1_micro_before`), times in seconds, peaks of memory in MiB, counts, and where it ran.
+        What was not measured is missing, never 0. A failure has one row per view as well,
+        without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
+        warned about, too.
+
+    Raises:
+        NothingMatchedError: There is no readable record.
+    """
+    root = _root(Path(path))
+    problems: list[UnlearnbenchError] = []
+    records = list(read_records(root, problems))
+    for problem in problems:
+        warnings.warn(str(problem), stacklevel=2)
+    if not records:
+        unread = f" ({len(problems)} files could not be read)" if problems else ""
+        raise NothingMatchedError(
+            f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."
+        )
+    return frame_of(records, [problem.message for problem in problems])
+
+
+def _root(path: Path) -> Path:
+    return path.parent if path.name == "records" and not (path / "records").is_dir() else path
+
+
+def frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.DataFrame:
+    """Make the data frame of records at hand: see `load_records`."""
+    rows = [row for record in records for row in _rows(record)]
+    metrics = sorted(
+        {name for row in rows for name in row} - {*TEXT, *NUMBERS, "repetition", "seed", "exclusive", "threads"}
+    )
+    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, "exclusive", "threads"])
+    for name in TEXT:
+        frame[name] = frame[name].astype("object").where(frame[name].notna(), "")
+    for name in (*NUMBERS, *metrics):
+        frame[name] = frame[name].astype("float64")
+    frame["exclusive"] = frame["exclusive"].astype("boolean")
+    frame["threads"] = frame["threads"].astype("Int64")
+    frame = frame.sort_values(list(ROW_ORDER), kind="stable", ignore_index=True)
+    frame.attrs["problems"] = list(problems)
+    return frame
+
+
+def canonical(value: Any) -> str:
+    """Write plain values as canonical JSON: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def shown_method(label: str, preset: str) -> str:
+    """Name a method with its preset behind it: `graphrevoker[sem_weight=0] (paper)`."""
+    if not preset:
+        return label
+    try:
+        bracket = parse_bracket(label)
+    except UsageError:  # a plugin may label its rows as it likes
+        return f"{label} ({preset})"
+    rest = {key: value for key, value in bracket.arguments.items() if key != "preset"}
+    return f"{Bracket(bracket.name, rest)} ({preset})"
+
+
+def shown_forget(forget: Mapping[str, Any]) -> str:
+    """Say in a few words what is forgotten."""
+    if set(forget) == {"kind", "ratio"}:
+        return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
+    if set(forget) == {"kind", "count"}:
+        return f"{forget['count']} {forget['kind']}s"
+    if set(forget) == {"kind", "ids"}:
+        return f"{len(forget['ids'])} named {forget['kind']}s"
+    return canonical(forget)
+
+
+def _rows(record: Record) -> list[dict[str, Any]]:
+    common = {**_cell(record), **_costs(record), **_provenance(record)}
+    views = sorted({view for views in record.metrics.values() for view in views}) or list(VIEWS)
+    rows = []
+    for view in views:
+        row = {**common, "view": view}
+        for metric, by_view in record.metrics.items():
+            values = by_view.get(view, {})
+            row[metric] = values.get("after")
+            row[f"{metric}_before"] = values.get("before")
+        rows.append(row)
+    return rows
+
+
+def _cell(record: Record) -> dict[str, Any]:
+    cell = record.cell
+    method, preset = cell["method"], str(cell["method"].get("preset", ""))
+    return {
+        "key": record.key,
+        "status": record.status,
+        "machine": record.machine,
+        "device": str(cell.get("device", "")),
+        "protocol": cell["protocol"]["name"],
+        "protocol_config": canonical(cell["protocol"]),
+        "forget": shown_forget(cell["protocol"].get("forget", {})),
+        "dataset": cell["dataset"]["name"],
+        "dataset_sha256": str(cell["dataset"].get("sha256", "")),
+        "dataset_config": canonical({name: value for name, value in cell["dataset"].items() if name != "sha256"}),
+        "model": cell["model"]["name"],
+        "model_config": canonical(cell["model"]),
+        "training_config": canonical(cell.get("training", {})),
+        "other_config": canonical({name: value for name, value in cell.items() if name not in CELL_PARTS}),
+        "method": shown_method(record.label, preset),
+        "method_name": method["name"],
+        "method_config": canonical(method),
+        "preset": preset,
+        "repetition": cell["repetition"],
+        "seed": cell["seed"],
+    }
+
+
+def _costs(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = {"unlearn_seconds": record.unlearn_seconds}
+    for column, names in PHASE_SECONDS.items():
+        seconds = [phase.get("seconds") for phase in record.phases if phase.get("name") in names]
+        known = [value for value in seconds if value is not None]
+        found[column] = math.fsum(known) if known and len(known) == len(seconds) else None
+    for name in MEMORY:
+        found[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
+        found[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
+    for name in ("shards_hit", "node_epochs", "steps"):
+        found[name] = record.counts.get(name)
+    edges_kept = (record.partition or {}).get("edges_kept")
+    found["edges_kept"] = edges_kept if isinstance(edges_kept, int | float) else None
+    return found
+
+
+def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:
+    """Find the highest reading among phases of these names and those inside them."""
+    found = [phase.get(reading) for phase in record.phases if str(phase.get("name")).partition("/")[0] in heads]
+    known = [float(value) for value in found if isinstance(value, int | float)]
+    return max(known, default=None)
+
+
+def _provenance(record: Record) -> dict[str, Any]:
+    source = record.provenance
+    packages = source.get("packages") or {}
+    memory = source.get("memory") or {}
+    reasons = memory.get("reasons") or {}
+    exclusive, threads = source.get("exclusive"), source.get("threads")
+    return {
+        "unlearn_gpu_reason": reasons.get("peak_gpu_mib", ""),
+        "unlearn_rss_reason": reasons.get("peak_rss_mib", ""),
+        "rss_source": (memory.get("sources") or {}).get("rss", ""),
+        "backend": str(source.get("backend") or ""),
+        "exclusive": exclusive if isinstance(exclusive, bool) else None,
+        "threads": threads if isinstance(threads, int) else None,
+        "started": str(source.get("started") or ""),
+        "git": str(source.get("git") or "") + ("+dirty" if source.get("dirty") else ""),
+        "torch": str(packages.get("torch") or ""),
+        "unlearnbench": str(packages.get("unlearnbench") or ""),
+        "packages": canonical(packages),
+        "plugins": canonical(source.get("plugins") or {}),
+        "error_type": record.error["type"] if record.error and record.status in FAILURES else "",
+        "notes": " ".join(record.notes),
+    }

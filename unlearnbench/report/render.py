@@ -1,0 +1,115 @@
+"""Writes tables as text, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from unlearnbench.errors import unknown_name
+from unlearnbench.report.tables import Table
+
+FORMATS = ("text", "md", "latex", "csv")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\ensuremath{<}",
+    ">": r"\ensuremath{>}",
+    "±": r"\ensuremath{\pm}",
+    "†": r"\ensuremath{\dagger}",
+}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def render(tables: Sequence[Table], style: str = "text") -> str:
+    """Write tables one after the other.
+
+    Args:
+        tables: What `build_tables` gave.
+        style: `text`, `md`, `latex` (needs the package booktabs) or `csv` (raw numbers; one head
+            for all tables).
+
+    Raises:
+        UsageError: An unknown format.
+    """
+    if style == "csv":
+        return csv_text(pd.concat([table.data for table in tables], ignore_index=True))
+    writers = {"text": _text, "md": _markdown, "latex": _latex}
+    if style not in writers:
+        raise unknown_name("format", style, FORMATS)
+    return "\n".join(writers[style](table) for table in tables)
+
+
+def csv_text(data: pd.DataFrame) -> str:
+    r"""Write a CSV with `\n` line ends: the same bytes wherever it is written.
+
+    Numbers have up to ten significant digits; what is missing is empty. A text that begins with
+    `=`, `+`, `-`, `@` or a control character gets an apostrophe in front, so that no spreadsheet
+    takes it for a formula.
+    """
+    lines = [",".join(_quoted(str(name)) for name in data.columns)]
+    lines += [",".join(_quoted(_csv_cell(value)) for value in row) for row in data.itertuples(index=False, name=None)]
+    return "\n".join(lines) + "\n"
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    if pd.isna(value):
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and math.fabs(value) < 1e15 else f"{value:.10g}"
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+
+
+def _text(table: Table) -> str:
+    body = tabulate(_rows(table), headers=list(table.shown.columns), tablefmt="simple", disable_numparse=True)
+    return "\n".join([table.caption, "", body, "", *table.notes, ""])
+
+
+def _markdown(table: Table) -> str:
+    rows = [[_escaped_markdown(cell) for cell in row] for row in _rows(table)]
+    heads = [_escaped_markdown(name) for name in table.shown.columns]
+    body = tabulate(rows, headers=heads, tablefmt="pipe", disable_numparse=True, colalign=_alignment(table))
+    notes = [f"- {_escaped_markdown(note)}" for note in table.notes]
+    return "\n".join([f"**{_escaped_markdown(table.caption)}**", "", body, "", *notes, ""])
+
+
+def _latex(table: Table) -> str:
+    heads = list(table.shown.columns)
+    body = tabulate(
+        _rows(table), headers=heads, tablefmt="latex_booktabs", disable_numparse=True, colalign=_alignment(table)
+    )
+    for char in "±†":
+        body = body.replace(char, _LATEX[char])
+    notes = [f"% {' '.join(note.split())}" for note in table.notes]
+    caption = rf"\caption{{{escaped_latex(table.caption)}}}"
+    head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", caption]
+    return "\n".join([*head, body, r"\end{table}", *notes, ""])
+
+
+def escaped_latex(text: str) -> str:
+    """Write text so that LaTeX shows it as it is."""
+    return "".join(_LATEX.get(char, char) for char in " ".join(text.split()))
+
+
+def _escaped_markdown(text: str) -> str:
+    flat = " ".join(text.split())
+    return "".join(f"\\{char}" if char in "\\|*_[]<>`" else char for char in flat)
+
+
+def _rows(table: Table) -> list[list[str]]:
+    return [[str(cell) for cell in row] for row in table.shown.itertuples(index=False, name=None)]
+
+
+def _alignment(table: Table) -> list[str]:
+    return ["left" if name in ("method", "status") else "right" for name in table.shown.columns]

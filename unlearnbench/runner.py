@@ -1,0 +1,275 @@
+"""Runs one cell, phase by phase, and makes its record."""
+
+from __future__ import annotations
+
+import datetime
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unlearnbench import protocol, seeds
+from unlearnbench.cells import Cell
+from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError
+from unlearnbench.graph import Graph
+from unlearnbench.measure.clock import Meter
+from unlearnbench.measure.digests import digests, is_finite, relative_change
+from unlearnbench.measure.load import LoadWatch
+from unlearnbench.metrics.base import Metric
+from unlearnbench.partitioning import partition_statistics
+from unlearnbench.protocol import Split
+from unlearnbench.record import Record
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task, View, make_query
+from unlearnbench.unlearning import Unlearner
+
+VIEWS = (View.SHARD, View.FULL)
+# A first prediction that takes more than this many times the second did work that belongs to forgetting.
+DEFERRED = 2.0
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all cells of a run share.
+
+    Args:
+        device: Where methods compute.
+        threads: Threads of torch.
+        machine: Id of this machine.
+        metrics: What predictions are scored by.
+        provenance: Versions of packages and plugins, commit.
+        backend: How cells are run; times from others than `serial` are not compared.
+    """
+
+    device: torch.device
+    threads: int
+    machine: str
+    metrics: Sequence[Spec]
+    provenance: Mapping[str, Any]
+    backend: str = "serial"
+
+
+@dataclass
+class _Outcome:
+    """What is known of a cell so far; a failure in the middle still has what came before."""
+
+    meter: Meter
+    arrays: Arrays = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Fit, forget, predict and score; whatever a method does wrong becomes the record's status.
+
+    Args:
+        cell: What to run.
+        graph: The dataset.
+        around: What all cells share.
+
+    Returns:
+        The record, the arrays to keep beside it (predictions, ids), and the deployed state.
+    """
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    watch = LoadWatch()
+    outcome = _Outcome(Meter(around.device))
+    failure = None
+    try:
+        status = _run(cell, graph, around, outcome)
+    except RefusedError as error:
+        status = "refused"
+        outcome.notes.append(str(error))
+    except Exception as error:  # a method may fail in any way; the record says how, and the other cells run
+        status = "oom" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "error"
+        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+    load = watch.finish()
+    provenance = {
+        **around.provenance,
+        "started": started,
+        "threads": around.threads,
+        "backend": around.backend,
+        "machine": around.machine,
+        "load": [load.start, load.end],
+        "other_cores": load.other_cores,
+        "exclusive": load.is_exclusive(),
+        "memory": {"sources": outcome.meter.sources, "reasons": outcome.meter.reasons},
+    }
+    if load.reason:
+        outcome.notes.append(f"Load of the machine: {load.reason}.")
+    phases = [_renamed(row) for row in outcome.meter.phases]
+    record = Record(
+        key=cell.key,
+        status=status,
+        label=cell.method.label,
+        cell=cell.canonical(),
+        phases=phases,
+        counts=outcome.meter.counts,
+        provenance=provenance,
+        error=failure,
+        notes=outcome.notes,
+        **outcome.fields,
+    )
+    return record, outcome.arrays, outcome.state
+
+
+def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> str:
+    name, meter = cell.dataset_label, outcome.meter
+    split = protocol.split(graph, cell.seed, name, cell.repetition)
+    request = protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
+    outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}]
+    outcome.arrays |= {
+        "forgotten": request.ids.numpy(),
+        "train": split.train.numpy(),
+        "val": split.val.numpy(),
+        "test": split.test.numpy(),
+    }
+    task = Task(
+        graph=graph.induced(split.train).to(around.device),
+        model=cell.model,
+        training=cell.training,
+        device=around.device,
+        seed=protocol.task_seed(cell.seed, name, cell.repetition),
+        listener=meter,
+    )
+    method: Unlearner = cell.method.build()
+    with meter.phase("fit"):
+        method.fit(task)
+    outcome.fields["partition"] = _partition(method, task.graph)
+    before = method.state()
+    digests_before = digests(before)
+    questions = _questions(graph, split.train, split, around.device)
+    answers = {("before", *key): method.predict(query) for key, query in questions.items()}
+    _check_unchanged(method, digests_before)
+
+    retained = task.without(request)
+    del task
+    with meter.phase("unlearn"):
+        method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
+    after = outcome.state = method.state()
+    digests_after = digests(after)
+    questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
+    for at, (key, query) in enumerate(questions.items()):
+        answers["after", *key] = _asked(method, query, meter, first=at == 0)
+    _check_unchanged(method, digests_after)
+
+    outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
+    changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
+    outcome.fields["digests"] = {
+        "before": digests_before,
+        "after": digests_after,
+        "members_changed": [int(k.split("/")[1]) for k in changed if k.startswith("members/")],
+        "relative_change": relative_change(before, after),
+        "unchanged": not changed,
+    }
+    if not changed:
+        outcome.notes.append("unchanged: forgetting changed no parameter.")
+    finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
+    outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
+    outcome.fields["metrics"] = _scores(answers, graph, split, around.metrics) if finite else {}
+    if not finite:
+        outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
+    return "ok" if finite else "diverged"
+
+
+def _questions(
+    graph: Graph, retained: Tensor, split: Split, device: torch.device
+) -> dict[tuple[str, str], Query]:
+    """Make the queries that are scored: test and validation nodes, each alone, in both views."""
+    found: dict[tuple[str, str], Query] = {}
+    for part, targets in (("test", split.test), ("val", split.val)):
+        query = make_query(graph, retained, targets, View.SHARD, device)
+        found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
+    return found
+
+
+def _asked(method: Unlearner, query: Query, meter: Meter, first: bool) -> Tensor:
+    """Predict; the first query after a request is asked twice and timed, to find work put off."""
+    if not first:
+        return method.predict(query)
+    with meter.phase("predict-first"):
+        answer = method.predict(query)
+    with meter.phase("predict-second"):
+        again = method.predict(query)
+    if not torch.equal(answer, again) and bool(torch.isfinite(answer).all()):
+        raise RefusedError("The same query asked twice gave two answers.", "predict() must change nothing.")
+    return answer
+
+
+def _charged(meter: Meter, outcome: _Outcome) -> float:
+    """Give the seconds of the request, with what a slow first prediction took beyond the second."""
+    seconds = meter.seconds("unlearn") or 0.0
+    first, second = meter.seconds("predict-first") or 0.0, meter.seconds("predict-second") or 0.0
+    if first > DEFERRED * second:
+        outcome.notes.append(
+            f"The first prediction after the request took {first:.4f} s, the second {second:.4f} s: "
+            "the difference is charged to the request."
+        )
+        return seconds + first - second
+    return seconds
+
+
+def _check_unchanged(method: Unlearner, known: Mapping[str, str]) -> None:
+    if digests(method.state()) != known:
+        raise RefusedError("predict() changed the deployed parameters.", "Only fit() and unlearn() may change them.")
+
+
+def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
+    kept = method.kept().get("partition")
+    if kept is None:
+        return None
+    shard = torch.empty(graph.num_nodes, dtype=torch.int64, device=graph.ids.device)
+    shard[graph.positions(kept[:, 0])] = kept[:, 1]
+    num_shards = getattr(method, "num_shards", int(shard.max()) + 1)
+    return partition_statistics(graph, shard, num_shards)
+
+
+def _scores(
+    answers: Mapping[tuple[str, str, str], Tensor], graph: Graph, split: Split, metrics: Sequence[Spec]
+) -> dict[str, dict[str, dict[str, float | None]]]:
+    labels = {"test": graph.y[graph.positions(split.test)], "val": graph.y[graph.positions(split.val)]}
+    scores: dict[str, dict[str, dict[str, float | None]]] = {}
+    for spec in metrics:
+        metric: Metric = spec.build()
+        for (moment, part, view), answer in answers.items():
+            name = spec.name if part == "test" else f"{part}_{spec.name}"
+            value = metric.score(labels[part], answer.cpu())
+            scores.setdefault(name, {}).setdefault(view, {})[moment] = value
+    return scores
+
+
+def _renamed(row: dict[str, Any]) -> dict[str, Any]:
+    """Take `fit/` off the names inside the first fit: `partition`, `train`, `aggregate`."""
+    return {**row, "name": row["name"].removeprefix("fit/")}
+
+
+def warm_up(cell: Cell, device: torch.device) -> None:
+    """Run a method once, untimed, on a small graph, so that no cell pays for starting up."""
+    num_shards = getattr(cell.method.params, "num_shards", 1)
+    chance = seeds.generator(0, "warm-up")
+    n, features = max(200, 4 * num_shards), 8
+    edges = torch.randint(n, (2, 4 * n), generator=chance)
+    graph = Graph(
+        torch.randn(n, features, generator=chance),
+        torch.arange(n) % 3,
+        torch.cat([edges, edges.flip(0)], dim=1),
+        torch.arange(n),
+        3,
+    ).to(device)
+    training = replace(cell.training, epochs=2)
+    task = Task(graph, cell.model, training, device, seed=0)
+    request = Request(torch.arange(2, device=device))
+    method: Unlearner = cell.method.build()
+    method.fit(task)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    for view in VIEWS:
+        method.predict(retained.query(retained.graph.ids[:10], view))
