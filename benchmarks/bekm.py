@@ -11,9 +11,9 @@ from statistics import median
 
 import click
 import torch
-from unlearnbench_grapheraser.bekm import balanced_k_means
 
 from unlearnbench.partitioning import SLACK, shard_bounds
+from unlearnbench_grapheraser.bekm import balanced_k_means
 
 ROUNDS = 3
 

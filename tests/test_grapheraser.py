@@ -9,10 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch_geometric.utils import to_dense_adj
-from unlearnbench_grapheraser import embeddings, pools
-from unlearnbench_grapheraser.bekm import Bekm, balanced_k_means, cluster_means, distances, paper_capacity
-from unlearnbench_grapheraser.embeddings import embed, propagated
-from unlearnbench_grapheraser.weighted import Weighted, learn_weights
 
 from unlearnbench import hookspecs
 from unlearnbench.aggregation import Members
@@ -25,6 +21,10 @@ from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
 from unlearnbench.task import Task, Training, View
+from unlearnbench_grapheraser import embeddings, pools
+from unlearnbench_grapheraser.bekm import Bekm, balanced_k_means, cluster_means, distances, paper_capacity
+from unlearnbench_grapheraser.embeddings import embed, propagated
+from unlearnbench_grapheraser.weighted import Weighted, learn_weights
 
 CPU = torch.device("cpu")
 

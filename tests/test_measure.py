@@ -119,6 +119,17 @@ def test_the_peak_of_an_inner_phase_is_a_peak_of_the_outer_one() -> None:
     assert [row["peak_rss_mib"] for row in meter.phases] == [90, 90, 2]
 
 
+def test_a_peak_before_the_innermost_phase_reaches_the_outermost() -> None:
+    memory = FakeMemory()
+    meter = fake_meter(memory)
+    with meter.phase("outer"), meter.phase("middle"):
+        memory.use(100)
+        memory.use(1)
+        with meter.phase("inner"):
+            memory.use(2)
+    assert [row["peak_rss_mib"] for row in meter.phases] == [100, 100, 2]
+
+
 def test_an_exception_closes_its_phase_and_passes_on() -> None:
     meter = fake_meter(FakeMemory())
     with pytest.raises(KeyError, match="lost"), meter.phase("outer"), meter.phase("inner"):
@@ -206,6 +217,7 @@ def test_a_mark_that_is_absent_or_never_falls_is_not_used(tmp_path: Path) -> Non
     (tmp_path / "status").write_text("VmHWM:\t  4096 kB\nVmRSS:\t  2048 kB\n")
     stuck = HighWaterMark(tmp_path)
     assert stuck.reset() == {"start_rss_mib": 2.0}
+    assert (tmp_path / "clear_refs").read_text() == "5"
     assert stuck.peak() == {"peak_rss_mib": 4.0}
     assert not stuck.works()
 

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from record_samples import make_record
 
 from unlearnbench.errors import UsageError
+from unlearnbench.files import safe_name
 from unlearnbench.record import DamagedRecordError, Record, SchemaVersionError, read_record
-from unlearnbench.store import Store, read_records, safe_name
+from unlearnbench.store import Store, read_records
 
 
 @pytest.fixture

@@ -13,31 +13,25 @@ writer at a time, appears by a rename, and the last writer of a cell wins.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.files import TEMPORARY, safe_name, sync_folder, write_whole
 from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
 
 POLICIES = ("only-missing", "never", "always")
 Policy = Literal["only-missing", "never", "always"]
 
-LONGEST_NAME = 100
 STALE_SECONDS = 3600.0
 _ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
-_TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 __all__ = [
     "POLICIES",
@@ -48,34 +42,7 @@ __all__ = [
     "Store",
     "read_record",
     "read_records",
-    "safe_name",
-    "write_whole",
 ]
-
-
-def safe_name(name: str) -> str:
-    """Turn any name into one path part; different names give different parts.
-
-    Lower-case letters, digits, `_`, `-` and inner dots stay; every other byte of the UTF-8
-    form becomes `%xx`, capitals too, because some file systems do not tell them apart. Names
-    that Windows reserves get their first letter escaped. A long name is cut and ends in a
-    digest of the whole.
-    """
-    if not name:
-        return "%"
-    parts = [
-        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02x}" for byte in name.encode("utf-8", errors="surrogatepass")
-    ]
-    if parts[0] == "." or _RESERVED.fullmatch("".join(parts)):
-        parts[0] = f"%{ord(parts[0]):02x}"
-    if parts[-1] == ".":
-        parts[-1] = "%2e"
-    text = "".join(parts)
-    if len(text) > LONGEST_NAME:
-        digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
-        # '~' is escaped in short names, so a cut name never equals one of them.
-        return f"{text[:40]}~{digest[:40]}"
-    return text
 
 
 def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
@@ -221,7 +188,8 @@ class Store:
         """
         path = self.folder(record) / f"{record.key}.npz"
         try:
-            with np.load(path, allow_pickle=False) as loaded:
+            # numpy leaves a file it opened itself open when the archive turns out to be damaged.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
                 return {name: loaded[name] for name in loaded.files}
         except Exception as error:  # numpy raises a different class for each kind of damage
             raise DamagedRecordError(
@@ -250,7 +218,7 @@ class Store:
         removed = []
         for path in sorted([*self.root.glob("records/*/*/*/.*"), *self.root.glob("machines/.*")]):
             try:
-                stale = _TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > older_than
+                stale = TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > older_than
             except FileNotFoundError:  # its writer has just renamed it
                 continue
             if stale:
@@ -276,7 +244,7 @@ class Store:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         return folder
 
 
@@ -294,37 +262,3 @@ def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.hasobject:
         raise UsageError(f"Array {name} holds objects.", "Keep arrays of plain numbers only.")
     return array
-
-
-def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it.
-
-    Args:
-        path: The file; its folder exists.
-        content: Its bytes, or what writes them.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
-    try:
-        with temporary.open("xb") as file:
-            if callable(content):
-                content(file)
-            else:
-                file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename or a new folder survive a power cut; Windows has no such call for folders."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -18,7 +18,7 @@ class GraphEraser(Sharded):
     summary = "Shards by balanced embedding k-means, members pooled with learned weights."
     reference = 'Chen et al., "Graph Unlearning", CCS 2022'
     default_preset = "repaired"
-    presets = {  # noqa: RUF012 - read only, as in the base class
+    presets = {
         "paper": {
             "partitioner.embedding": "logits",
             "partitioner.capacity": "paper",

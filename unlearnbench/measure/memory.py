@@ -31,8 +31,15 @@ class Source(Protocol):
         reasons: Field to the reason why it cannot be read; empty where all can.
     """
 
-    name: str
-    reasons: Mapping[str, str]
+    @property
+    def name(self) -> str:
+        """Give the name."""
+        ...
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Give the reasons."""
+        ...
 
     def reset(self) -> Sizes:
         """Forget the peak; give what is in use now, fields `start_*`."""

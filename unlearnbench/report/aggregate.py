@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.record import FAILURES
+from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.grouping import (
     REFERENCE,
@@ -18,7 +19,6 @@ from unlearnbench.report.grouping import (
     one_record_a_cell,
     timed_records,
 )
-from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 
 METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1_micro", "val_f1_macro")
 TIMES = ("unlearn_seconds", "partition_seconds", "train_seconds", "aggregate_seconds", "fit_seconds")

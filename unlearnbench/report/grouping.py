@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -98,11 +99,17 @@ def distinguish(names: Mapping[str, str]) -> dict[str, str]:
         for config in configs:
             shown = [f"{key}={_cut(key, flat[config][key])}" for key in differing if key in flat[config]]
             found[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
-    return found
+    taken = list(found.values())
+    # What the shown settings cannot tell apart (an empty setting, a cut digest) a digest of all can.
+    return {config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in found.items()}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _flatten(value: Any, head: str = "") -> dict[str, str]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
         return {
             k: v
             for name, inner in value.items()

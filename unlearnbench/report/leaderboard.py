@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
+from unlearnbench.files import safe_name, write_whole
 from unlearnbench.report.aggregate import METRICS, STATUSES, Aggregate, aggregate
+from unlearnbench.report.averages import mean
 from unlearnbench.report.frame import VIEWS, frame_of
 from unlearnbench.report.grouping import group_records
 from unlearnbench.report.render import csv_text
-from unlearnbench.report.averages import mean
-from unlearnbench.store import read_records, safe_name, write_whole
+from unlearnbench.store import read_records
 
 OVERALL = "all.csv"
 FACETS = ["protocol", "protocol_version", "forget", "training", "device"]

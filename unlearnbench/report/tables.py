@@ -228,7 +228,7 @@ def _time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column])
 
 
 def _components(group: Group) -> str:
-    configs = [group.facets["model_config"], *sorted(set(group.frame["method_config"]))]
+    configs = [group.facets["dataset_config"], group.facets["model_config"], *sorted(set(group.frame["method_config"]))]
     named = {pair for config in configs for pair in _versions(json.loads(config))}
     return ", ".join(f"{name} {version}" for name, version in sorted(named))
 

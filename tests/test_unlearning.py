@@ -1,0 +1,283 @@
+"""What must hold for every method: exact retraining, nothing kept, nothing leaked."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from unlearnbench.aggregation import sample_of
+from unlearnbench.errors import RefusedError
+from unlearnbench.graph import Graph
+from unlearnbench.plugins import load_catalogue
+from unlearnbench.requests import Request
+from unlearnbench.resolve import resolve
+from unlearnbench.task import View, make_query
+from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
+from unlearnbench.testing.reach import reachable_tensors
+from unlearnbench.unlearning import Claim, Sharded
+
+METHODS = [
+    "retrain",
+    "sisa[num_shards=5]",
+    "sisa[num_shards=5,partitioner=hash,aggregator=proportional]",
+    "grapheraser[num_shards=5]",
+    "grapheraser[num_shards=5,embedding=logits]",
+    "graphrevoker[num_shards=5,aggregator.sample=60]",
+    "sharded[num_shards=5,partitioner=hash,aggregator=contrastive[sample=60]]",
+]
+SHARDED = METHODS[1:]
+
+
+def marked_graph():
+    """A graph whose rows are unique constants, so that a hit is a hit; ids start at 10^9."""
+    graph = toy_graph(num_nodes=150, num_features=8, edges=500, first_id=FIRST_ID)
+    constants = 1 + torch.arange(150) / 1024
+    x = torch.zeros(150, 8)
+    x[torch.arange(150), graph.y] = constants
+    return Graph(x, graph.y, graph.edge_index, graph.ids, 3)
+
+
+def setting():
+    graph = marked_graph()
+    train = graph.ids[torch.arange(150) % 10 < 7]
+    task = toy_task(graph.induced(train), epochs=6)
+    return graph, task, Request(train[[2, 30, 31, 77]])
+
+
+def fitted(text, task):
+    method = resolve(load_catalogue(), "unlearner", text).build()
+    method.fit(task)
+    return method
+
+
+def answers(method, graph, retained):
+    targets = graph.ids[torch.arange(150) % 10 == 9]
+    query = make_query(graph, retained.graph.ids, targets, View.SHARD, retained.device)
+    return [method.predict(replace(query, view=view)) for view in (View.SHARD, View.FULL)]
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    return [name for name in a if not torch.equal(a[name], b[name])]
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_unlearning_equals_a_run_that_never_saw_the_data(text):
+    graph, task, request = setting()
+    retained = task.without(request)
+    method = fitted(text, task)
+    method.unlearn(request, retained)
+    given = {name: value.clone() for name, value in method.kept().items()}
+    never = fitted(text, replace(retained, given=given))
+    assert same(method.state(), never.state()) == []
+    for one, other in zip(answers(method, graph, retained), answers(never, graph, retained), strict=True):
+        assert torch.equal(one, other)
+    assert all(torch.equal(a, b) for a, b in zip(given.values(), never.kept().values(), strict=True))
+
+
+@pytest.mark.parametrize("text", [METHODS[0], METHODS[2], METHODS[6]])
+def test_methods_that_claim_to_be_exact_need_no_partition_given(text):
+    graph, task, request = setting()
+    retained = task.without(request)
+    method = fitted(text, task)
+    assert method.claim is Claim.EXACT
+    method.unlearn(request, retained)
+    assert same(method.state(), fitted(text, retained).state()) == []
+
+
+@pytest.mark.parametrize(("text", "reason"), [(METHODS[1], "ids"), (METHODS[3], "content"), (METHODS[5], "content")])
+def test_methods_that_keep_a_partition_say_what_it_depends_on(text, reason):
+    method = resolve(load_catalogue(), "unlearner", text).build()
+    assert method.claim is Claim.EXACT_GIVEN_PARTITION
+    assert method.claim_reason == reason
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_nothing_reachable_holds_a_forgotten_id_row_or_label(text):
+    graph, task, request = setting()
+    forgotten = graph.induced(request.ids)
+    constants = forgotten.x[forgotten.x > 0]
+    retained = task.without(request)
+    method = fitted(text, task)
+    method.unlearn(request, retained)
+    answers(method, graph, retained)
+    held = list(reachable_tensors(method))
+    assert held
+    for tensor in held:
+        assert not bool(torch.isin(tensor.double(), request.ids.double()).any())
+        assert not bool(torch.isin(tensor.double(), constants.double()).any())
+        # A label is a small number and cannot be told from others: no vector of labels may be held at all.
+        assert tensor.dtype is not torch.int64 or len(tensor) in (0, retained.graph.num_nodes) or tensor.numel() == 1
+    labels = [t for t in held if t.dtype is torch.int64 and t.shape == retained.graph.y.shape]
+    assert not any(torch.equal(t, retained.graph.y) for t in labels)
+
+
+def test_the_search_finds_what_is_hidden():
+    class Holder:
+        pass
+
+    secret = torch.tensor([FIRST_ID + 3])
+    hidden = Holder()
+    hidden.call = lambda default=secret.numpy(): default
+    hidden.inner = [{"a": (secret + 1,)}]
+    hidden.result = (torch.ones(2, requires_grad=True) * torch.tensor([5.0, 7.0])).sum()
+    values = {float(v) for tensor in reachable_tensors(hidden) for v in tensor.flatten()}
+    assert {FIRST_ID + 3.0, FIRST_ID + 4.0, 5.0, 7.0} <= values
+
+
+@pytest.mark.parametrize("text", SHARDED)
+def test_members_not_hit_are_untouched_and_those_hit_are_new(text):
+    _, task, request = setting()
+    method = fitted(text, task)
+    partition = method.kept()["partition"]
+    hit = set(partition[torch.isin(partition[:, 0], request.ids), 1].tolist())
+    before = method.state()
+    method.unlearn(request, task.without(request))
+    changed = {name.split("/")[1] for name in same(before, method.state()) if name.startswith("members/")}
+    assert {int(member) for member in changed} == hit
+    assert 0 < len(hit) < 5
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_a_second_request_works_on_the_result_of_the_first(text):
+    graph, task, request = setting()
+    first, second = Request(request.ids[:2]), Request(request.ids[2:])
+    method = fitted(text, task)
+    middle = task.without(first)
+    method.unlearn(first, middle)
+    end = middle.without(second)
+    method.unlearn(second, end)
+    at_once = fitted(text, task)
+    at_once.unlearn(request, task.without(request))
+    assert same(method.state(), at_once.state()) == []
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_the_same_task_gives_the_same_bits_and_inputs_stay_unchanged(text):
+    graph, task, _ = setting()
+    copies = [t.clone() for t in (task.graph.x, task.graph.y, task.graph.edge_index, task.graph.ids)]
+    global_state = torch.random.get_rng_state()
+    first, second = fitted(text, task), fitted(text, task)
+    assert same(first.state(), second.state()) == []
+    for one, other in zip(answers(first, graph, task), answers(first, graph, task), strict=True):
+        assert torch.equal(one, other)
+    after = (task.graph.x, task.graph.y, task.graph.edge_index, task.graph.ids)
+    assert all(torch.equal(a, b) for a, b in zip(copies, after, strict=True))
+    assert torch.equal(global_state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_predictions_are_log_probabilities_in_the_order_of_the_targets(text):
+    graph, task, _ = setting()
+    method = fitted(text, task)
+    targets = graph.ids[torch.arange(150) % 10 == 9]
+    for view in (View.SHARD, View.FULL, View.TARGETS):
+        query = make_query(graph, task.graph.ids, targets, view, task.device)
+        rows = method.predict(query)
+        assert rows.shape == (len(targets), 3)
+        torch.testing.assert_close(rows.exp().sum(dim=1), torch.ones(len(targets)), atol=1e-4, rtol=0)
+        flipped = method.predict(replace(query, targets=targets.flip(0)))
+        torch.testing.assert_close(flipped.flip(0), rows, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("text", SHARDED)
+def test_the_partition_kept_is_the_one_computed_and_covers_the_training_nodes_once(text):
+    _, task, _ = setting()
+    method = fitted(text, task)
+    kept = method.kept()["partition"]
+    assert torch.equal(kept[:, 0].sort().values, task.graph.ids.sort().values)
+    assert torch.equal(kept[:, 1], method.partitioner.partition(task, 5))
+
+
+def test_a_shard_that_becomes_empty_retires_its_member_and_a_run_without_it_agrees():
+    graph, task, _ = setting()
+    text = "sisa[num_shards=20]"
+    method = fitted(text, task)
+    partition = method.kept()["partition"]
+    request = Request(partition[partition[:, 1] == 4, 0].sort().values)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    assert not any(name.startswith("members/004") for name in method.state())
+    members = method.members(retained.query(retained.graph.ids[:7], View.SHARD))
+    assert int(members.sizes[4]) == 0
+    assert not bool(members.voting[4])
+    assert not bool(members.logits[4].any())
+    assert all(not bool(value.any()) for value in method._networks.state(4).values())
+    never = fitted(text, replace(retained, given=method.kept()))
+    for one, other in zip(answers(method, graph, retained), answers(never, graph, retained), strict=True):
+        assert torch.equal(one, other)
+    again = Request(retained.graph.ids[:1])
+    method.unlearn(again, retained.without(again))
+
+
+def test_a_request_is_served_whole_or_refused():
+    _, task, request = setting()
+    method = fitted("sisa[num_shards=5]", task)
+    strange = Request(torch.cat([request.ids, torch.tensor([5])]))
+    with pytest.raises(RefusedError, match="1 nodes of the request"):
+        method.unlearn(strange, task.without(request))
+
+
+def test_a_given_partition_must_name_every_training_node_once():
+    _, task, _ = setting()
+    partition = fitted("sisa[num_shards=5]", task).kept()["partition"]
+    partition[0, 0] = partition[1, 0]
+    with pytest.raises(RefusedError, match="every training node once"):
+        fitted("sisa[num_shards=5]", replace(task, given={"partition": partition}))
+
+
+def test_members_speak_of_their_own_shard_and_of_strangers():
+    graph, task, _ = setting()
+    method = fitted("sisa[num_shards=5]", task)
+    kept = method.kept()["partition"]
+    inside = method.members(task.query(kept[:9, 0], View.SHARD))
+    assert torch.equal(inside.shard, kept[:9, 1])
+    assert inside.embeddings.shape == (5, 9, 64)
+    outside = graph.ids[torch.arange(150) % 10 == 9]
+    strangers = method.members(make_query(graph, task.graph.ids, outside, View.SHARD, task.device))
+    assert set(strangers.shard.tolist()) == {-1}
+
+
+def test_members_are_evaluated_some_at_a_time_with_the_same_result(monkeypatch):
+    graph, task, _ = setting()
+    method = fitted("sisa[num_shards=5]", task)
+    whole = answers(method, graph, task)[0]
+    monkeypatch.setattr("unlearnbench.unlearning._MOST_FEATURES", 1)
+    monkeypatch.setattr("unlearnbench.unlearning._ROWS_AT_ONCE", 4)
+    torch.testing.assert_close(answers(method, graph, task)[0], whole)
+
+
+@pytest.mark.parametrize("text", [METHODS[3], METHODS[5]])
+def test_the_aggregator_learns_from_current_members_and_retained_nodes_alone(text, monkeypatch):
+    _, task, request = setting()
+    seen = []
+    method = fitted(text, task)
+    cls = type(method.aggregator)
+    fit = cls.fit
+
+    def spy(self, task, members, graph):
+        seen.append((members, graph))
+        fit(self, task, members, graph)
+
+    monkeypatch.setattr(cls, "fit", spy)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    ((members, graph),) = seen
+    assert not bool(torch.isin(graph.ids, request.ids).any())
+    assert torch.equal(graph.ids, sample_of(method.aggregator, retained))
+    now = method.members(retained.query(graph.ids, method.aggregator.view))
+    assert torch.equal(members.logits, now.logits)
+
+
+def test_one_shard_equals_retrain():
+    graph, task, _ = setting()
+    method, reference = fitted("sisa[num_shards=1]", task), fitted("retrain", task)
+    assert same(method.state(), reference.state()) == []
+    for one, other in zip(answers(method, graph, task), answers(reference, graph, task), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_every_sharded_method_is_built_on_sharded():
+    catalogue = load_catalogue()
+    for text in SHARDED:
+        assert isinstance(resolve(catalogue, "unlearner", text).build(), Sharded)

@@ -1,0 +1,75 @@
+"""Files that are there whole or not at all, under names that stay where they are put."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+LONGEST_NAME = 100
+TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
+
+
+def safe_name(name: str) -> str:
+    """Turn any name into one path part; different names give different parts.
+
+    Lower-case letters, digits, `_`, `-` and inner dots stay; every other byte of the UTF-8
+    form becomes `%xx`, capitals too, because some file systems do not tell them apart. Names
+    that Windows reserves get their first letter escaped. A long name is cut and ends in a
+    digest of the whole.
+    """
+    if not name:
+        return "%"
+    parts = [
+        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02x}" for byte in name.encode("utf-8", errors="surrogatepass")
+    ]
+    if parts[0] == "." or _RESERVED.fullmatch("".join(parts)):
+        parts[0] = f"%{ord(parts[0]):02x}"
+    if parts[-1] == ".":
+        parts[-1] = "%2e"
+    text = "".join(parts)
+    if len(text) > LONGEST_NAME:
+        digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
+        # '~' is escaped in short names, so a cut name never equals one of them.
+        return f"{text[:40]}~{digest[:40]}"
+    return text
+
+
+def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Write a file so that it is there whole or not at all, whoever else writes it.
+
+    Args:
+        path: The file; its folder exists.
+        content: Its bytes, or what writes them.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
+    try:
+        with temporary.open("xb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or a new folder survive a power cut; Windows has no such call for folders."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
