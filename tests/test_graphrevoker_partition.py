@@ -36,9 +36,7 @@ def communities(num_blocks=4, size=15, seed=0, noise=0.02):
 
 def make_task(graph=None, seed=0):
     model = Spec("model", "gcn", GCN.version, GCN, GCN.Params())
-    return Task(
-        communities() if graph is None else graph, model, Training(epochs=3), torch.device("cpu"), seed
-    )
+    return Task(communities() if graph is None else graph, model, Training(epochs=3), torch.device("cpu"), seed)
 
 
 def gpa(**params):
@@ -158,15 +156,15 @@ def test_without_balance_nodes_keep_their_most_probable_shard():
 
 
 def test_empty_shards_get_the_least_confident_nodes_that_are_not_alone():
-    p = torch.tensor(
-        [[0.9, 0.1, 0, 0], [0.4, 0.3, 0.2, 0.1], [0.1, 0.3, 0.3, 0.3], [0.5, 0.5, 0, 0], [0.8, 0.2, 0, 0]]
-    )
+    p = torch.tensor([[0.9, 0.1, 0, 0], [0.4, 0.3, 0.2, 0.1], [0.1, 0.3, 0.3, 0.3], [0.5, 0.5, 0, 0], [0.8, 0.2, 0, 0]])
     # Node 2 is the least confident of all, but alone in shard 1.
     assert fill_empty(torch.tensor([0, 0, 1, 0, 0]), p).tolist() == [0, 2, 1, 3, 0]
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 25), st.integers(1, 25), st.sampled_from(["confidence", "released", "none"]))
+@given(
+    st.integers(0, 10**6), st.integers(1, 25), st.integers(1, 25), st.sampled_from(["confidence", "released", "none"])
+)
 def test_no_rule_leaves_a_shard_empty(seed, n, num_shards, balance):
     num_shards = min(n, num_shards)
     one_wish = torch.softmax(torch.randn(n, 1, generator=chance(seed)) + torch.arange(num_shards, 0, -1), dim=1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import psutil
 
 BUSY_CORES = 0.5
-MEASURABLE_SECONDS = 0.5
+MEASURABLE_SECONDS = 0.2
 COUNTING_ERROR = 0.1
 
 
@@ -99,7 +99,7 @@ class LoadWatch:
     def finish(self) -> Load:
         """Say how busy others kept the machine since this watch was made.
 
-        The kernel counts processor time in hundredths of a second, so that half a second is
+        The kernel counts processor time in hundredths of a second, so that a fifth of a second is
         the shortest time over which a share of a core means something.
         """
         machine, own, seconds = (end - start for end, start in zip(self._read(), self._start, strict=True))

@@ -1,0 +1,73 @@
+# `make run` and `make test` are all a first visitor needs; both work in a fresh clone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+DECLARED := pyproject.toml constraints.txt
+SOURCES := $(shell find unlearnbench plugins -name '*.py')
+DOCS := docs/cli.md
+
+# An editable install with more extras serves every target that needs fewer, and follows the sources by itself.
+ifneq ($(wildcard $(VENV)/dev.stamp),)
+FOR_RUN := $(VENV)/dev.stamp
+FOR_TEST := $(VENV)/dev.stamp
+else ifneq ($(wildcard $(VENV)/test.stamp),)
+FOR_RUN := $(VENV)/test.stamp
+FOR_TEST := $(VENV)/test.stamp
+else
+FOR_RUN := $(VENV)/run.stamp
+FOR_TEST := $(VENV)/test.stamp
+endif
+FOR_CHECK := $(VENV)/dev.stamp
+
+.PHONY: help run test check docs bench clean
+
+help:
+	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
+	@echo "make test   install what tests need and run them"
+	@echo "make check  lint, types, import rules, spelling, generated docs"
+	@echo "make docs   generate $(DOCS) anew"
+	@echo "make bench  run the scripts in benchmarks/"
+	@echo "make clean  delete $(VENV)"
+
+run: $(FOR_RUN)
+	$(BIN)/unlearnbench run --methods sisa,grapheraser,graphrevoker --out runs/first
+
+test: $(FOR_TEST)
+	$(BIN)/python -m pytest
+
+check: $(FOR_CHECK)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/cog --check $(DOCS)
+
+docs: $(FOR_TEST)
+	$(BIN)/cog -r $(DOCS)
+
+bench: $(FOR_RUN)
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# setuptools packs whatever an earlier build left in build/lib, deleted modules too.
+$(VENV)/run.stamp: $(DECLARED) $(SOURCES) | $(BIN)/python
+	rm -rf build/lib
+	$(INSTALL) .
+	@touch $@
+
+$(VENV)/test.stamp: $(DECLARED) | $(BIN)/python
+	$(INSTALL) --editable '.[test]'
+	@rm -f $(VENV)/run.stamp && touch $@
+
+$(VENV)/dev.stamp: $(DECLARED) | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	@rm -f $(VENV)/run.stamp $(VENV)/test.stamp && touch $@

@@ -1,0 +1,347 @@
+"""One cell, phase by phase; the rows of PAINS section H that a cell shows."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from unlearnbench import protocol
+from unlearnbench.cells import Cell, canonical_json
+from unlearnbench.component import Spec
+from unlearnbench.graph import Graph
+from unlearnbench.measure.digests import digests, relative_change
+from unlearnbench.plugins import load_catalogue
+from unlearnbench.protocol import Protocol
+from unlearnbench.requests import Forget
+from unlearnbench.resolve import resolve
+from unlearnbench.runner import Surroundings, run_cell, warm_up
+from unlearnbench.task import Training, View
+from unlearnbench.testing.graphs import FIRST_ID, toy_graph
+from unlearnbench.unlearning import Unlearner
+
+GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)
+
+
+def surroundings():
+    catalogue = load_catalogue()
+    metrics = [resolve(catalogue, "metric", name) for name in catalogue.names("metric")]
+    return Surroundings(torch.device("cpu"), 1, "m-test", metrics, {"packages": {}, "plugins": {}})
+
+
+def cell(method, graph=GRAPH, forget=Forget(0.02), **changes):
+    catalogue = load_catalogue()
+    spec = method if isinstance(method, Spec) else resolve(catalogue, "unlearner", method)
+    made = Cell(
+        Protocol(forget=forget),
+        resolve(catalogue, "dataset", "digits"),
+        graph.checksum(),
+        resolve(catalogue, "model", "gcn"),
+        spec,
+        Training(epochs=8),
+        0,
+        0,
+        "cpu",
+    )
+    return replace(made, **changes)
+
+
+def fake(cls, **params):
+    return Spec("unlearner", cls.name, 1, cls, cls.Params(**params), label=cls.name)
+
+
+class Constant(Unlearner):
+    """Says that every node is of class 0; holds one number."""
+
+    name = "constant"
+
+    def fit(self, task):
+        self.value = torch.zeros(1)
+
+    def unlearn(self, request, retained):
+        pass
+
+    def predict(self, query):
+        return torch.log_softmax(torch.tensor([2.0, 0.0, 0.0]).repeat(len(query.targets), 1) + self.value, dim=1)
+
+    def state(self):
+        return {"members/000/value": self.value}
+
+
+def test_a_cell_of_a_sharded_method_has_everything_a_record_promises():
+    made = cell("sisa[num_shards=5]")
+    record, arrays, state = run_cell(made, GRAPH, surroundings())
+    assert record.status == "ok", record
+    assert record.key == made.key
+    assert record.label == "sisa[num_shards=5]"
+    names = [phase["name"] for phase in record.phases]
+    assert names == [
+        "fit", "partition", "train", "aggregate",
+        "unlearn", "unlearn/locate", "unlearn/retrain", "unlearn/aggregate", "predict-first", "predict-second",
+    ]  # fmt: skip
+    assert all(phase["peak_gpu_mib"] is None for phase in record.phases)
+    assert record.requests[0]["count"] == len(arrays["forgotten"]) == 4
+    assert sorted(record.metrics) == ["f1_macro", "f1_micro", "val_f1_macro", "val_f1_micro"]
+    for views in record.metrics.values():
+        assert sorted(views) == ["full", "shard"]
+        assert all(sorted(moments) == ["after", "before"] for moments in views.values())
+    assert record.partition["sizes"] == [28] * 5
+    assert record.unlearn_seconds > 0
+    assert set(state) == {name for name in state if name.startswith("members/")}
+
+
+def test_stored_predictions_give_the_stored_scores():
+    record, arrays, _ = run_cell(cell("sisa[num_shards=5]"), GRAPH, surroundings())
+    labels = GRAPH.y[GRAPH.positions(torch.from_numpy(arrays["test"]))].numpy()
+    for view in ("shard", "full"):
+        right = (arrays[f"after/test/{view}"].argmax(axis=1) == labels).mean()
+        assert record.metrics["f1_micro"][view]["after"] == pytest.approx(right)
+
+
+def test_counts_and_digests_name_the_members_that_were_hit():
+    made = cell("sisa[num_shards=5]")
+    record, arrays, _ = run_cell(made, GRAPH, surroundings())
+    method = made.method.build()
+    task_graph = GRAPH.induced(torch.from_numpy(arrays["train"]))
+    from unlearnbench.task import Task
+
+    task = Task(task_graph, made.model, made.training, torch.device("cpu"), protocol.task_seed(0, "digits", 0))
+    shard = method.partitioner.partition(task, 5)
+    hit = sorted(set(shard[task_graph.positions(torch.from_numpy(arrays["forgotten"]))].tolist()))
+    assert record.digests["members_changed"] == hit
+    assert record.counts["shards_hit"] == len(hit)
+    left = sum(int((shard == s).sum()) for s in hit) - len(arrays["forgotten"])
+    assert record.counts["node_epochs"] == 8 * (len(task_graph.ids) + left)
+    assert record.counts["steps"] == 16
+    assert record.digests["relative_change"] > 0.01
+
+
+def test_replacing_every_test_and_validation_label_by_noise_changes_no_output():
+    for method in ("retrain", "sisa[num_shards=5]", "grapheraser[num_shards=5]", "graphrevoker[num_shards=5]"):
+        made = cell(method)
+        _, arrays, state = run_cell(made, GRAPH, surroundings())
+        y = GRAPH.y.clone()
+        hidden = torch.from_numpy(np.concatenate([arrays["test"], arrays["val"]]))
+        at = GRAPH.positions(hidden)
+        y[at] = torch.randint(3, (len(at),), generator=torch.Generator().manual_seed(9))
+        noisy = Graph(GRAPH.x, y, GRAPH.edge_index, GRAPH.ids, 3)
+        record, others, changed = run_cell(made, noisy, surroundings())
+        assert record.status == "ok"
+        assert all(np.array_equal(arrays[name], others[name]) for name in arrays)
+        assert all(torch.equal(state[name], changed[name]) for name in state)
+
+
+class Spy(Constant):
+    """Remembers, outside of itself, what it was shown."""
+
+    name = "spy"
+    seen: list = []
+
+    def fit(self, task):
+        super().fit(task)
+        self.seen.append(("fit", task.graph))
+
+    def unlearn(self, request, retained):
+        self.seen.append(("unlearn", retained.graph))
+        self.value = self.value + 1
+
+    def predict(self, query):
+        self.seen.append((query.view, query))
+        return super().predict(query)
+
+
+def test_a_method_sees_training_nodes_and_unlabelled_queries_and_nothing_else():
+    Spy.seen = []
+    _, arrays, _ = run_cell(cell(fake(Spy)), GRAPH, surroundings())
+    (_, trained), (_, retained) = (shown for shown in Spy.seen if shown[0] in ("fit", "unlearn"))
+    assert np.array_equal(trained.ids.numpy(), arrays["train"])
+    assert set(retained.ids.tolist()) == set(arrays["train"].tolist()) - set(arrays["forgotten"].tolist())
+    for view, query in Spy.seen:
+        if not isinstance(view, View):
+            continue
+        assert bool((query.graph.y == -1).all())
+        part = "test" if np.array_equal(query.targets.numpy(), arrays["test"]) else "val"
+        strangers = set(query.graph.ids.tolist()) - set(query.retained.tolist())
+        assert strangers == set(arrays[part].tolist())
+    after = [query for view, query in Spy.seen if isinstance(view, View)][4:]
+    assert not any(np.isin(query.graph.ids.numpy(), arrays["forgotten"]).any() for query in after)
+
+
+class Slow(Constant):
+    name = "slow"
+
+    def fit(self, task):
+        super().fit(task)
+        time.sleep(0.3)
+
+    def unlearn(self, request, retained):
+        time.sleep(0.05)
+        self.value = self.value + 1
+
+
+def test_the_clock_covers_unlearn_alone():
+    record, _, _ = run_cell(cell(fake(Slow)), GRAPH, surroundings())
+    assert 0.05 <= record.unlearn_seconds < 0.25
+
+
+class Lazy(Constant):
+    """Puts its work off until the first prediction."""
+
+    name = "lazy"
+    pending = False
+
+    def unlearn(self, request, retained):
+        self.value = self.value + 1
+        self.pending = True
+
+    def predict(self, query):
+        if self.pending:
+            time.sleep(0.1)
+            self.pending = False
+        return super().predict(query)
+
+
+def test_work_put_off_to_the_first_prediction_is_charged():
+    record, _, _ = run_cell(cell(fake(Lazy)), GRAPH, surroundings())
+    assert record.unlearn_seconds >= 0.09
+    assert any("charged" in note for note in record.notes)
+
+
+class Diverging(Constant):
+    name = "diverging"
+
+    def unlearn(self, request, retained):
+        self.value = torch.tensor([float("nan")])
+
+
+class Changing(Constant):
+    name = "changing"
+
+    def predict(self, query):
+        answer = super().predict(query)
+        self.value = self.value + 1
+        return answer
+
+
+class Retraining(Constant):
+    """Does its retraining inside predict."""
+
+    name = "retraining"
+
+    def fit(self, task):
+        super().fit(task)
+        self.pending = None
+
+    def unlearn(self, request, retained):
+        self.pending = torch.ones(1)
+
+    def predict(self, query):
+        if self.pending is not None:
+            self.value, self.pending = self.pending, None
+        return super().predict(query)
+
+
+class Raising(Constant):
+    name = "raising"
+
+    def unlearn(self, request, retained):
+        raise KeyError("what went wrong")
+
+
+class Hungry(Constant):
+    name = "hungry"
+
+    def unlearn(self, request, retained):
+        raise torch.OutOfMemoryError("no room")
+
+
+class Greedy(Constant):
+    """Asks for the graph of nodes it was told to forget."""
+
+    name = "greedy"
+
+    def fit(self, task):
+        super().fit(task)
+        self.ids = task.graph.ids
+
+    def predict(self, query):
+        query.context(self.ids)
+        return super().predict(query)
+
+
+@pytest.mark.parametrize(
+    ("cls", "status", "said"),
+    [
+        (Diverging, "diverged", "not finite"),
+        (Changing, "refused", "changed the deployed parameters"),
+        (Retraining, "refused", "changed the deployed parameters"),
+        (Raising, "error", "what went wrong"),
+        (Hungry, "oom", "no room"),
+        (Greedy, "refused", "not retained training nodes"),
+    ],
+)
+def test_what_a_method_does_wrong_becomes_the_status(cls, status, said):
+    record, _, _ = run_cell(cell(fake(cls)), GRAPH, surroundings())
+    assert record.status == status
+    assert record.metrics == {}
+    text = " ".join(record.notes) + (record.error["message"] if record.error else "")
+    assert said in text
+    if status in ("error", "oom"):
+        assert cls.__name__ not in record.error["type"]
+        assert "unlearn" in record.error["traceback"]
+
+
+def test_an_untouched_model_is_noted():
+    record, _, _ = run_cell(cell(fake(Constant)), GRAPH, surroundings())
+    assert record.digests["unchanged"]
+    assert record.digests["relative_change"] is None
+    assert any("unchanged" in note for note in record.notes)
+    one_weight = run_cell(cell(fake(Spy)), GRAPH, surroundings())[0]
+    assert not one_weight.digests["unchanged"]
+
+
+def test_records_of_the_same_cell_are_equal_but_for_times():
+    first, arrays, _ = run_cell(cell("sisa[num_shards=5]"), GRAPH, surroundings())
+    run_cell(cell("retrain"), GRAPH, surroundings())
+    second, others, _ = run_cell(cell("sisa[num_shards=5]"), GRAPH, surroundings())
+    for name in ("key", "status", "label", "cell", "requests", "metrics", "counts", "partition", "digests"):
+        assert getattr(first, name) == getattr(second, name), name
+    assert all(np.array_equal(arrays[name], others[name]) for name in arrays)
+
+
+def test_the_key_covers_every_setting_and_nothing_else():
+    base = cell("sisa")
+    others = [
+        cell("sisa[num_shards=19]"),
+        cell("sisa[partitioner=hash]"),
+        cell("retrain"),
+        cell("sisa", forget=Forget(0.03)),
+        cell("sisa", forget=Forget(None, 4)),
+        cell("sisa", repetition=1),
+        cell("sisa", seed=1),
+        cell("sisa", device="cuda"),
+        cell("sisa", checksum="other"),
+        cell("sisa", training=Training(epochs=8, lr=0.02)),
+        cell("sisa", model=resolve(load_catalogue(), "model", "gcn[hidden=32]")),
+        replace(base, method=replace(base.method, version=2)),
+    ]
+    assert len({base.key, *(other.key for other in others)}) == len(others) + 1
+    assert cell("sisa[num_shards=20,aggregator=mean]").key == base.key
+    assert canonical_json({"b": 1, "a": [1.5]}) == '{"a":[1.5],"b":1}'
+
+
+def test_every_method_warms_up():
+    for name in ("retrain", "sisa[num_shards=60]", "grapheraser", "graphrevoker", "graphrevoker[preset=released]"):
+        warm_up(cell(name), torch.device("cpu"))
+
+
+def test_digests_and_the_relative_change_by_hand():
+    before = {"members/000/a": torch.tensor([3.0, 4.0]), "members/001/a": torch.ones(2), "aggregator/w": torch.ones(1)}
+    after = {**before, "members/001/a": torch.tensor([1.0, 4.0])}
+    first, second = digests(before), digests(after)
+    assert sorted(first) == ["aggregator", "members/000", "members/001"]
+    assert [name for name in first if first[name] != second[name]] == ["members/001"]
+    assert relative_change(before, after) == pytest.approx(3 / math.sqrt(25 + 2 + 1))
+    assert relative_change(before, before) == 0.0
