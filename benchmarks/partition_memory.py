@@ -9,25 +9,13 @@ import argparse
 import resource
 import sys
 import time
+from pathlib import Path
 
 import torch
 
-from unlearnbench.graph import Graph
+from unlearnbench.datasets.sbm import StochasticBlockModel
 from unlearnbench.task import Task, Training
 from unlearnbench_graphrevoker.gpa import GraphPropertyAware
-
-
-def random_graph(num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> Graph:
-    """Draw dense normal features, uniform labels and uniform undirected edges."""
-    chance = torch.Generator().manual_seed(0)
-    half = torch.randint(0, num_nodes, (2, num_edges // 2), generator=chance)
-    return Graph(
-        x=torch.randn(num_nodes, num_features, generator=chance),
-        y=torch.randint(0, num_classes, (num_nodes,), generator=chance),
-        edge_index=torch.cat([half, half.flip(0)], dim=1),
-        ids=torch.arange(num_nodes),
-        num_classes=num_classes,
-    )
 
 
 def peak_mib() -> float:
@@ -48,7 +36,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    graph = random_graph(options.nodes, options.edges, options.features, options.classes)
+    params = StochasticBlockModel.Params(
+        num_nodes=options.nodes,
+        num_edges=options.edges // 2,
+        num_features=options.features,
+        num_classes=options.classes,
+    )
+    graph = StochasticBlockModel(params).load(Path())
     print(f"graph: {graph.num_nodes} nodes, {graph.num_edges} directed edges, {graph.num_features} features")
     print(f"peak resident memory before: {peak_mib():.0f} MiB")
     # The base model and the training settings play no part in a partition on raw features.

@@ -6,10 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch.nn.functional import cosine_similarity, cross_entropy
-from unlearnbench_graphrevoker import auxiliary, sampling
-from unlearnbench_graphrevoker.contrastive import Contrastive
-from unlearnbench_graphrevoker.fusion import Design, Fusion
-from unlearnbench_graphrevoker.pairs import PairRules, PairSource
 
 from unlearnbench.aggregation import Members
 from unlearnbench.component import Spec
@@ -17,6 +13,10 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import GCN
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training, View
+from unlearnbench_graphrevoker import auxiliary, sampling
+from unlearnbench_graphrevoker.contrastive import Contrastive
+from unlearnbench_graphrevoker.fusion import Design, Fusion
+from unlearnbench_graphrevoker.pairs import PairRules, PairSource
 
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from unlearnbench_graphrevoker import losses
 
 # Two triangles 0-1-2 and 3-4-5 joined by 2-3, both directions of each edge.

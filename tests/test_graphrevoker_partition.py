@@ -6,9 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch_geometric.nn import SAGEConv
-from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
-from unlearnbench_graphrevoker.gpa import GraphPropertyAware, Objective
-from unlearnbench_graphrevoker.network import MeanConvolution, PartitionNetwork, neighbour_mean, prepare_inputs
 
 from unlearnbench.component import Spec
 from unlearnbench.gnn import GCN
@@ -16,6 +13,9 @@ from unlearnbench.gnn.sparse import from_dense
 from unlearnbench.graph import Graph
 from unlearnbench.partitioning import checked_partition, partition_statistics, shard_bounds
 from unlearnbench.task import Task, Training
+from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
+from unlearnbench_graphrevoker.gpa import GraphPropertyAware, Objective
+from unlearnbench_graphrevoker.network import MeanConvolution, PartitionNetwork, neighbour_mean, prepare_inputs
 
 
 def chance(seed=0):

@@ -21,7 +21,7 @@ def register_models(register: Register) -> None:
 def register_datasets(register: Register) -> None:
     """Announce the datasets."""
     pyg = "unlearnbench.datasets.pyg"
-    register("digits", "unlearnbench.datasets.digits:Digits", summary="Handwritten digits and their 5 nearest neighbours.")
+    register("digits", "unlearnbench.datasets.digits:Digits", summary="Handwritten digits, 5 nearest neighbours.")
     register("sbm", "unlearnbench.datasets.sbm:StochasticBlockModel", summary="A made-up graph of any size.")
     register("cora", f"{pyg}:Cora", summary="Citations, 2,708 papers, 7 classes.")
     register("citeseer", f"{pyg}:CiteSeer", summary="Citations, 3,327 papers, 6 classes.")

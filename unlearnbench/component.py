@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from unlearnbench.hookspecs import PROJECT
+
 
 class ComponentParams(BaseModel):
     """Base class of every component's `Params`: unknown names are errors, values are fixed."""
@@ -81,18 +83,25 @@ class Spec:
                 yield key, value
 
     def canonical(self) -> dict[str, Any]:
-        """Give the whole tree as plain JSON values: what a cell's key is made of."""
+        """Give the whole tree as plain JSON values: what a cell's key is made of.
+
+        A component from elsewhere carries its distribution: two packages may use one name.
+        """
         parts = dict(self.parts())
         plain = self.params.model_dump(mode="json", exclude=set(parts))
         params = {key: parts[key].canonical() if key in parts else plain[key] for key in sorted({*plain, *parts})}
         tree: dict[str, Any] = {"name": self.name, "version": self.version, "params": params}
         if self.preset:
             tree["preset"] = self.preset
+        if self.distribution not in ("", PROJECT):
+            tree["distribution"] = self.distribution
         return tree
 
 
 def part(kind: str, default: str, description: str) -> Any:
-    """Declare a parameter that is a component: `partitioner: Spec = part("partitioner", "random", "...")`.
+    """Declare a parameter that is a component.
+
+    Example: `partitioner: Spec = part("partitioner", "random", "Deals nodes into shards.")`.
 
     Args:
         kind: One of `hookspecs.KINDS`.

@@ -1,4 +1,4 @@
-"""Loads plugins one by one, keeps failures to themselves, and holds the catalogue of components.
+"""Loads plugins one by one, keeps failures to themselves, and fills the catalogue of components.
 
 Each plugin is called through a plugin manager of its own: what it announces is collected
 aside and enters the catalogue only when the whole plugin has succeeded.
@@ -12,14 +12,23 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Protocol
 
 import pluggy
 
 from unlearnbench import hookspecs
-from unlearnbench.errors import UnlearnbenchError, UsageError, nearest, unknown_name
+from unlearnbench.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
+from unlearnbench.errors import UsageError, nearest
+
+__all__ = [
+    "Catalogue",
+    "Entry",
+    "PluginError",
+    "PluginStatus",
+    "load_catalogue",
+    "report_problems",
+]
 
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.builtin"
@@ -31,117 +40,22 @@ class EntryPoint(Protocol):
     """What is asked of an entry point; `importlib.metadata.EntryPoint` fits."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name the plugin."""
+        ...
+
     @property
-    def value(self) -> str: ...
-    @property
-    def dist(self) -> Any: ...
-    def load(self) -> Any: ...
+    def dist(self) -> Any:
+        """Give the distribution, which has a `name` and a `version`; None: not known."""
+        ...
+
+    def load(self) -> Any:
+        """Import the plugin."""
+        ...
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A component as it was announced: nothing of it is imported yet if it was given as text."""
-
-    kind: str
-    name: str
-    target: str | type[Any]
-    summary: str
-    distribution: str
-    distribution_version: str
-    plugin: str
-
-
-@dataclass(frozen=True)
-class PluginStatus:
-    """What became of one plugin: `ok`, `disabled` or `failed` with the reason."""
-
-    name: str
-    distribution: str
-    version: str
-    status: str
-    reason: str = ""
-    components: tuple[str, ...] = ()
-
-
-@dataclass
-class Catalogue:
-    """All components that can be used, by kind and name.
-
-    Args:
-        entries: `{kind: {name: [entry, ...]}}`; more than one entry is a clash.
-        plugins: What became of each plugin, in the order of loading.
-        notices: What a user should be told once.
-    """
-
-    entries: dict[str, dict[str, list[Entry]]] = field(default_factory=lambda: {kind: {} for kind in hookspecs.KINDS})
-    plugins: list[PluginStatus] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-
-    def names(self, kind: str) -> list[str]:
-        """List the names of a kind, sorted."""
-        return sorted(self.entries[kind])
-
-    def all(self, kind: str) -> list[Entry]:
-        """List the entries of a kind by name; those of a clash one after the other."""
-        return [entry for name in self.names(kind) for entry in self.entries[kind][name]]
-
-    def find(self, kind: str, name: str) -> Entry:
-        """Find one component.
-
-        Args:
-            kind: One of `hookspecs.KINDS`.
-            name: `name`, or `distribution:name` where two distributions share a name.
-
-        Raises:
-            UsageError: Nobody registered it (near matches are named, and plugins that failed
-                to load), or more than one distribution did.
-        """
-        distribution, colon, plain = name.rpartition(":")
-        found = self.entries[kind].get(plain, [])
-        if colon:
-            found = [entry for entry in found if entry.distribution == distribution]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            forms = " or ".join(f"{entry.distribution}:{plain}" for entry in found)
-            raise UsageError(f"More than one distribution registers the {kind} {plain!r}.", f"Say which: {forms}.")
-        error = unknown_name(kind, name, self.names(kind), f"List them: unlearnbench ls {kind}.")
-        broken = [f"{p.name} ({p.distribution}): {p.reason}" for p in self.plugins if p.status == "failed"]
-        if broken:
-            error.hint += "\nIt may belong to a plugin that failed to load: " + "; ".join(broken)
-        raise error
-
-    def load(self, entry: Entry) -> type[Any]:
-        """Import the class of an entry.
-
-        Raises:
-            UsageError: The import failed, or the class is not what its entry says.
-        """
-        if not isinstance(entry.target, str):
-            return entry.target
-        module, _, attribute = entry.target.partition(":")
-        try:
-            cls: type[Any] = getattr(importlib.import_module(module), attribute)
-        except (Exception, SystemExit) as error:  # a plugin's import may fail in any way; its user needs the reason
-            raise UsageError(
-                f"The {entry.kind} {entry.name!r} of {entry.distribution} cannot be imported: {_reason(error)}",
-                f"It is named as {entry.target}.",
-            ) from error
-        if cls.name != entry.name:
-            raise UsageError(
-                f"The {entry.kind} {entry.name!r} of {entry.distribution} calls itself {cls.name!r}.",
-                "The name it was announced with and the class attribute `name` must agree.",
-            )
-        return cls
-
-    def versions(self) -> dict[str, str]:
-        """Give the versions of the distributions whose plugins loaded."""
-        return {plugin.distribution: plugin.version for plugin in self.plugins if plugin.status == "ok"}
-
-
-class PluginError(UnlearnbenchError):
-    """A plugin did not load; raised only when failures are to stop the program."""
+class PluginError(UsageError):
+    """A plugin did not load; raised only when failures are to stop the program before it starts."""
 
 
 def load_catalogue(
@@ -165,33 +79,56 @@ def load_catalogue(
     if only is None and LOAD_ONLY in os.environ:
         only = [name.strip() for name in os.environ[LOAD_ONLY].split(",") if name.strip()]
     strict = os.environ.get(STRICT) == "1" if strict is None else strict
-    disabled = set(disable)
+    disabled = {normal_name(name) for name in disable}
+    chosen = None if only is None else {normal_name(name) for name in only}
     catalogue = Catalogue()
-    found = metadata.entry_points(group=hookspecs.PROJECT) if entry_points is None else entry_points
     _register(catalogue, "core", FIRST_PARTY, _version(FIRST_PARTY), importlib.import_module(CORE))
-    seen: dict[tuple[str, str], EntryPoint] = {}
+    found = _installed(catalogue) if entry_points is None else entry_points
+    seen: dict[tuple[str, str], str] = {}
     for point in sorted(found, key=lambda p: (_distribution(p)[0] != FIRST_PARTY, _distribution(p)[0], p.name)):
         distribution, version = _distribution(point)
         if (distribution, point.name) in seen:
-            catalogue.notices.append(f"Plugin {point.name} of {distribution} was found twice; the first one is used.")
+            first = seen[distribution, point.name]
+            # A checkout on the path beside its own editable installation is no surprise.
+            if (distribution, version) != (FIRST_PARTY, first):
+                catalogue.notices.append(
+                    f"Plugin {point.name} of {distribution} was found twice, as version {first} and version {version};"
+                    " the first one is used."
+                )
             continue
-        seen[distribution, point.name] = point
+        seen[distribution, point.name] = version
         if point.name in disabled or distribution in disabled:
             catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", "asked for"))
-        elif only is not None and point.name not in only and distribution not in only:
+        elif chosen is not None and point.name not in chosen and distribution not in chosen:
             catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", f"not in {LOAD_ONLY}"))
         else:
             try:
                 _register(catalogue, point.name, distribution, version, point.load())
             except (Exception, SystemExit) as error:  # whatever a stranger's import does, the others still load
                 if strict:
-                    raise PluginError(f"Plugin {point.name} of {distribution}: {_reason(error)}") from error
-                catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", _reason(error)))
-    known = {name for p in catalogue.plugins for name in (p.name, p.distribution)}
-    catalogue.notices += [
-        f"--disable-plugin {name}: there is no such plugin. See: unlearnbench plugins" for name in sorted(disabled - known)
-    ]
+                    raise PluginError(
+                        f"Plugin {point.name} of {distribution}: {reason_of(error)}",
+                        f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything: {STRICT}=1.",
+                    ) from error
+                catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
+    known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
+    for said, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
+        catalogue.notices += [
+            f"{said} {name}: there is no such plugin. See: unlearnbench plugins" for name in sorted(set(names) - known)
+        ]
     return catalogue
+
+
+def _installed(catalogue: Catalogue) -> list[EntryPoint]:
+    """List the entry points of all installed distributions, of one that is found twice both times."""
+    found: list[EntryPoint] = []
+    for distribution in metadata.distributions():
+        try:
+            found += [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
+        except Exception as error:  # a damaged installation of a stranger's must not stop the others
+            name = normal_name(distribution.metadata["Name"] or "unknown")
+            catalogue.plugins.append(PluginStatus("entry points", name, "0", "failed", reason_of(error)))
+    return found
 
 
 def report_problems(catalogue: Catalogue) -> None:
@@ -211,8 +148,12 @@ def _register(catalogue: Catalogue, name: str, distribution: str, version: str, 
     """Call the hooks of one plugin and, if all went well, enter what it announced."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    manager.register(plugin, name=name)
+    try:
+        manager.register(plugin, name=name)
+    except pluggy.PluginValidationError as error:
+        raise UsageError(f"{' '.join(str(error).split())}. A hook has one argument, `register`.") from None
     _check_hook_names(manager, plugin)
+    _check_hooks_are_heard(manager, plugin)
     announced: list[Entry] = []
     for kind, hook in hookspecs.KINDS.items():
 
@@ -238,11 +179,24 @@ def _check_hook_names(manager: pluggy.PluginManager, plugin: Any) -> None:
             for name, value in inspect.getmembers(plugin, callable)
             if hasattr(value, f"{hookspecs.PROJECT}_impl") and name not in hookspecs.KINDS.values()
         ]
-        guesses = "; ".join(
-            f"unknown hook {name!r}, did you mean {(nearest(name, hookspecs.KINDS.values(), 1) or ['none of ours'])[0]!r}?"
-            for name in marked
-        )
-        raise UsageError(guesses) from None
+        raise UsageError("; ".join(_unknown_hook(name) for name in marked)) from None
+
+
+def _unknown_hook(name: str) -> str:
+    close = nearest(name, hookspecs.KINDS.values(), 1)
+    guess = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(hookspecs.KINDS.values())}"
+    return f"unknown hook {name!r}, {guess}"
+
+
+def _check_hooks_are_heard(manager: pluggy.PluginManager, plugin: Any) -> None:
+    """Refuse what pluggy would pass over in silence, so that components would just be missing."""
+    for caller in manager.get_hookcallers(plugin) or ():
+        if any("register" not in implementation.argnames for implementation in caller.get_hookimpls()):
+            raise UsageError(f"hook {caller.name!r} takes no argument `register`")
+    for name in hookspecs.KINDS.values():
+        hook = getattr(plugin, name, None)
+        if callable(hook) and not any(hasattr(hook, f"{hookspecs.PROJECT}_{mark}") for mark in ("impl", "spec")):
+            raise UsageError(f"hook {name!r} is not marked with @hookimpl")
 
 
 def _entry(
@@ -269,15 +223,11 @@ def _check_free(catalogue: Catalogue, announced: list[Entry], entry: Entry) -> N
             )
 
 
-def _reason(error: BaseException) -> str:
-    if isinstance(error, UnlearnbenchError):
-        return error.message
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def _distribution(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name, point.dist.version) if point.dist is not None else ("unknown", "0")
+    """Name the distribution of an entry point and its version; damaged metadata may lack either."""
+    if point.dist is None:
+        return "unknown", "0"
+    return normal_name(point.dist.name or "unknown"), point.dist.version or "0"
 
 
 def _version(distribution: str) -> str:

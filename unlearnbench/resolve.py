@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,43 +27,50 @@ def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
         kind: One of `hookspecs.KINDS`.
         text: `name`, or `name[key=value]`.
 
+    Returns:
+        The component with every parameter; its label depends on these alone, however the
+        text was written.
+
     Raises:
-        UsageError: An unknown name or parameter, or a value out of range; names it and says
-            what would be right.
+        UsageError: An unknown name or parameter, one given twice, or a value out of range;
+            names it and says what would be right.
     """
     bracket = parse_bracket(text) if isinstance(text, str) else text
     spec = _resolve(catalogue, kind, bracket)
-    return replace(spec, label=str(_shortest(catalogue, kind, spec, bracket)))
+    return replace(spec, label=str(_label(catalogue, spec)))
 
 
-def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket) -> Spec:
+def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[str, Any] | None = None) -> Spec:
+    """Resolve a bracket over values that hold where it says nothing: those of an outer preset or default."""
     entry = catalogue.find(kind, bracket.name)
     cls = catalogue.load(entry)
-    arguments: Arguments = dict(bracket.arguments)
-    preset = str(arguments.pop("preset", cls.default_preset)) if cls.default_preset else ""
-    preset_values = _preset(cls, entry.name, preset)
-    parts = {}
+    given, lower = dict(bracket.arguments), dict(under or {})
+    preset = ""
+    if cls.default_preset:
+        preset = str(given.pop("preset", lower.pop("preset", cls.default_preset)))
+    lower = {**_preset(cls, entry.name, preset), **lower}
     kinds = part_kinds(cls.Params)
+    replaced = kinds.keys() & given.keys()
+    parts = {}
+    for key in kinds:
+        default = lower.pop(key, cls.Params.model_fields[key].default)
+        chosen = given.pop(key, default)
+        parts[key] = chosen if isinstance(chosen, Bracket) else parse_bracket(str(chosen))
+    # A part that was replaced is no longer the one that the preset speaks of.
+    lower = {key: value for key, value in lower.items() if key.partition(".")[0] not in replaced}
+    below = _sort_by_part(catalogue, entry.name, cls, parts, lower, once=False)
+    above = _sort_by_part(catalogue, entry.name, cls, parts, given, once=True)
+    own: Arguments = {**below[""], **above[""]}
     for key, part_kind in kinds.items():
-        parts[key] = arguments.pop(key, None) or preset_values.get(key) or cls.Params.model_fields[key].default
-    own: Arguments = {key: value for key, value in preset_values.items() if "." not in key and key not in kinds}
-    inner: dict[str, Arguments] = {key: {} for key in kinds}
-    for key, value in preset_values.items():
-        head, dot, tail = key.partition(".")
-        # A part that the user replaced is no longer the one the preset speaks of.
-        if dot and head not in bracket.arguments:
-            inner[head][tail] = value
-    for key, value in arguments.items():
-        head, dot, tail = key.partition(".")
-        if dot and head in kinds:
-            inner[head][tail] = value
-        elif key in cls.Params.model_fields:
-            own[key] = value
+        chosen, flat, beneath = parts[key], above[key], below[key]
+        if key in replaced:
+            twice = [name for name in flat if name in chosen.arguments]
+            if twice:
+                raise _given_twice(entry.name, f"{key}.{twice[0]}")
+            flat = {**chosen.arguments, **flat}
         else:
-            inner[_owner(catalogue, entry.name, cls, parts, kinds, key)][key] = value
-    for key, part_kind in kinds.items():
-        chosen = parse_bracket(parts[key]) if isinstance(parts[key], str) else parts[key]
-        own[key] = _resolve(catalogue, part_kind, Bracket(chosen.name, {**chosen.arguments, **inner[key]}))
+            beneath = {**chosen.arguments, **beneath}
+        own[key] = _resolve(catalogue, part_kind, Bracket(chosen.name, flat), beneath)
     return Spec(
         kind=kind,
         name=entry.name,
@@ -72,6 +80,38 @@ def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket) -> Spec:
         preset=preset,
         distribution=entry.distribution,
     )
+
+
+def _sort_by_part(
+    catalogue: Catalogue,
+    name: str,
+    cls: type[Any],
+    parts: Mapping[str, Bracket],
+    values: Mapping[str, Any],
+    once: bool,
+) -> dict[str, Arguments]:
+    """Give each value to the part it is meant for, or to the component itself (the empty key).
+
+    With `once`, a parameter reached by two of its names is an error; else the last one counts.
+    """
+    kinds = part_kinds(cls.Params)
+    found: dict[str, Arguments] = {"": {}, **{key: {} for key in kinds}}
+    for key, value in values.items():
+        head, dot, tail = key.partition(".")
+        if dot and head in kinds:
+            part_key, inner = head, tail
+        elif key in cls.Params.model_fields:
+            part_key, inner = "", key
+        else:
+            part_key, inner = _owner(catalogue, name, cls, parts, key), key
+        if once and inner in found[part_key]:
+            raise _given_twice(name, f"{part_key}.{inner}")
+        found[part_key][inner] = value
+    return found
+
+
+def _given_twice(name: str, key: str) -> UsageError:
+    return UsageError(f"{name}: {key!r} is given twice.", "Leave one out.")
 
 
 def _preset(cls: type[Any], name: str, preset: str) -> Mapping[str, Any]:
@@ -84,17 +124,17 @@ def _preset(cls: type[Any], name: str, preset: str) -> Mapping[str, Any]:
     return found
 
 
-def _owner(
-    catalogue: Catalogue, name: str, cls: type[Any], parts: Arguments, kinds: Mapping[str, str], key: str
-) -> str:
+def _owner(catalogue: Catalogue, name: str, cls: type[Any], parts: Mapping[str, Bracket], key: str) -> str:
     """Name the one part that has the parameter `key`."""
     owners = []
-    known = {k: None for k in cls.Params.model_fields if k not in kinds}
+    known = list(cls.Params.model_fields)
+    spellings = {field: field for field in known}
     head = key.partition(".")[0]
-    for part_key, part_kind in kinds.items():
-        chosen = parse_bracket(parts[part_key]) if isinstance(parts[part_key], str) else parts[part_key]
-        fields = _reachable(catalogue, part_kind, chosen)
-        known |= {f"{part_key}.{field}": None for field in fields}
+    for part_key, part_kind in part_kinds(cls.Params).items():
+        fields = _reachable(catalogue, part_kind, parts[part_key])
+        known += [f"{part_key}.{field}" for field in fields]
+        for field in fields:
+            spellings.setdefault(field, f"{part_key}.{field}")
         if head in fields:
             owners.append(part_key)
     if len(owners) == 1:
@@ -102,19 +142,19 @@ def _owner(
     if owners:
         forms = " or ".join(f"{owner}.{key}=..." for owner in owners)
         raise UsageError(f"{name}: more than one part has a parameter {key!r}.", f"Say which: {forms}.")
-    close = nearest(key, known)
+    close = [spellings[field] for field in nearest(key, spellings)]
     guess = f"Did you mean {' or '.join(close)}? " if close else ""
     raise UsageError(f"{name} has no parameter {key!r}.", f"{guess}Known: {', '.join(known) or 'none'}.")
 
 
-def _reachable(catalogue: Catalogue, kind: str, bracket: Bracket) -> set[str]:
+def _reachable(catalogue: Catalogue, kind: str, bracket: Bracket) -> list[str]:
     """List the parameters that a bare key can reach in a component and its own parts."""
     cls = catalogue.load(catalogue.find(kind, bracket.name))
-    found = set(cls.Params.model_fields)
+    found = list(cls.Params.model_fields)
     for key, part_kind in part_kinds(cls.Params).items():
         inner = bracket.arguments.get(key, cls.Params.model_fields[key].default)
-        found |= _reachable(catalogue, part_kind, parse_bracket(inner) if isinstance(inner, str) else inner)
-    return found
+        found += _reachable(catalogue, part_kind, inner if isinstance(inner, Bracket) else parse_bracket(str(inner)))
+    return list(dict.fromkeys(found))
 
 
 def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
@@ -126,17 +166,70 @@ def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(item) for item in first["loc"])
-        raise UsageError(
-            f"{name}[{key}={first.get('input')}]: {first['msg']}.", f"See: unlearnbench show {name}"
-        ) from None
+        if first["type"] == "missing":
+            what = f"{name}: {key!r} has no default and must be given."
+        elif not key:
+            what = f"{name}: {first['msg']}."
+        else:
+            what = f"{name}[{key}={first.get('input')}]: {first['msg']}."
+        raise UsageError(what, f"See: unlearnbench show {name}") from None
 
 
-def _shortest(catalogue: Catalogue, kind: str, spec: Spec, bracket: Bracket) -> Bracket:
-    """Drop the arguments that change nothing and order the others: one way to write each spec."""
+def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
+    """Write a spec the one way that equal specs are written: what differs from its defaults, in order."""
+    name = catalogue.plain_name(spec.kind, spec.name, spec.distribution)
+    start: Arguments = {"preset": spec.preset} if spec.preset != spec.cls.default_preset else {}
+    fields = type(spec.params).model_fields
+    start |= {key: _text(value) for key, value in _plain(spec).items() if fields[key].is_required()}
+    base = _resolve(catalogue, spec.kind, Bracket(name, start))
+    arguments = {**start, **_difference(catalogue, base, spec)}
     whole = spec.canonical()
-    kept = dict(sorted(bracket.arguments.items(), key=lambda item: (item[0] != "preset", item[0])))
-    for key in list(kept):
-        without = Bracket(bracket.name, {k: v for k, v in kept.items() if k != key})
-        if _resolve(catalogue, kind, without).canonical() == whole:
-            del kept[key]
-    return Bracket(bracket.name, kept)
+    for key in sorted(key for key in arguments if "." in key):
+        steps = key.split(".")
+        for bare in (".".join(steps[at:]) for at in range(len(steps) - 1, 0, -1)):
+            shorter = {bare if other == key else other: value for other, value in arguments.items()}
+            if bare not in arguments and _gives(catalogue, spec.kind, Bracket(name, shorter), whole):
+                arguments = shorter
+                break
+    return Bracket(name, dict(sorted(arguments.items(), key=lambda item: (item[0] != "preset", item[0]))))
+
+
+def _difference(catalogue: Catalogue, base: Spec, spec: Spec) -> Arguments:
+    """List the arguments that make `spec` of `base`, dotted where they reach into a part."""
+    before, after = _plain(base), _plain(spec)
+    found: Arguments = {k: _text(v) for k, v in after.items() if json.dumps(v) != json.dumps(before[k])}
+    others = dict(base.parts())
+    for key, chosen in spec.parts():
+        other = others[key]
+        whole: Arguments = {key: _label(catalogue, chosen)}
+        if (chosen.cls, chosen.preset) == (other.cls, other.preset):
+            inner = {f"{key}.{name}": value for name, value in _difference(catalogue, other, chosen).items()}
+            found |= inner if _length(inner) <= _length(whole) else whole
+        else:
+            found |= whole
+    return found
+
+
+def _length(arguments: Arguments) -> int:
+    return len(str(Bracket("", arguments)))
+
+
+def _plain(spec: Spec) -> dict[str, Any]:
+    """Give the parameters that are no parts, as JSON values."""
+    return spec.params.model_dump(mode="json", exclude={key for key, _ in spec.parts()})
+
+
+def _text(value: Any) -> str:
+    """Write a JSON value as it is written in a bracket."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, list):
+        return ",".join(_text(item) for item in value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _gives(catalogue: Catalogue, kind: str, bracket: Bracket, canonical: dict[str, Any]) -> bool:
+    try:
+        return _resolve(catalogue, kind, bracket).canonical() == canonical
+    except UsageError:  # the shorter form is ambiguous
+        return False

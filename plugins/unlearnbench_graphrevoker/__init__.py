@@ -1,4 +1,4 @@
-"""GraphRevoker: graph property-aware sharding and contrastive sub-model aggregation (Zhang, WWW 2024)."""
+"""GraphRevoker: graph property-aware sharding and contrastive sub-model aggregation (Zhang et al., WWW 2024)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The auxiliary losses of the aggregator (Zhang, WWW 2024, section 4.2), as functions of cosines."""
+"""The auxiliary losses of the aggregator (Zhang et al., WWW 2024, section 4.2), as functions of cosines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contrastive sub-model aggregation: attention learned on U (Zhang, WWW 2024, section 4.2)."""
+"""Contrastive sub-model aggregation: attention learned on U (Zhang et al., WWW 2024, section 4.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Contrastive(Aggregator):
     name = "contrastive"
     version = 1
     summary = "Attention over projected member embeddings, learned with contrastive and reconstruction losses."
-    reference = "Zhang, GraphRevoker, WWW 2024, section 4.2"
+    reference = "Zhang et al., GraphRevoker, WWW 2024, section 4.2"
 
     class Params(ComponentParams):
         """Parameters of the aggregator; the README of the plugin names the erratum behind each choice."""

@@ -1,4 +1,4 @@
-"""Graph property-aware sharding: a partition learned by a network (Zhang, WWW 2024, section 4.1)."""
+"""Graph property-aware sharding: a partition learned by a network (Zhang et al., WWW 2024, section 4.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GraphPropertyAware(Partitioner):
     name = "gpa"
     version = 1
     summary = "Shards from a network trained on expected retraining time, edge cut and label entropy."
-    reference = "Zhang, GraphRevoker, WWW 2024, section 4.1 and the appendix on the partition loss"
+    reference = "Zhang et al., GraphRevoker, WWW 2024, section 4.1 and the appendix on the partition loss"
 
     class Params(ComponentParams):
         """Parameters of the partition; the README of the plugin names the erratum behind each choice."""

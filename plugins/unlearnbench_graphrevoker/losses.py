@@ -2,7 +2,7 @@
 
 With P [N, S] the probabilities of the shards (rows sum to one) and the directed edges of the
 graph, everything the losses need is an expectation that costs O(|E| S + N S): no N x N matrix
-is ever made. Source: Zhang, WWW 2024, section 4.1 and the appendix on the partition loss.
+is ever made. Source: Zhang et al., WWW 2024, section 4.1 and the appendix on the partition loss.
 """
 
 from __future__ import annotations

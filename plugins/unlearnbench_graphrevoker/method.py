@@ -17,7 +17,7 @@ class GraphRevoker(Sharded):
     name = "graphrevoker"
     version = 1
     summary = "Retrains the shards hit: property-aware shards, contrastive aggregation."
-    reference = "Zhang, GraphRevoker, WWW 2024"
+    reference = "Zhang et al., GraphRevoker, WWW 2024"
     default_preset = "repaired"
     presets = {
         "paper": {

@@ -83,8 +83,9 @@ class MeanConvolution(nn.Module):
             mean: [n, n], from `neighbour_mean`.
             averaged: float32 [n, in], `mean @ h` where it is known already.
         """
-        result: Tensor = mean @ self.neighbours(h) if averaged is None else self.neighbours(averaged)
-        return result + self.own(h)
+        of_neighbours: Tensor = mean @ self.neighbours(h) if averaged is None else self.neighbours(averaged)
+        of_itself: Tensor = self.own(h)
+        return of_neighbours + of_itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -42,7 +43,9 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command; a misspelt one is an error that names the nearest."""
         if args and args[0] not in COMMANDS:
             close = nearest(args[0], COMMANDS, 1)
@@ -68,7 +71,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         outcome: Any = cli.main(given, prog_name="unlearnbench", standalone_mode=False)
     except UnlearnbenchError as error:
         if "--debug" in given:
-            raise
+            traceback.print_exception(error)
         print(f"error: {error.message}", file=sys.stderr)
         if error.hint:
             print(error.hint, file=sys.stderr)
@@ -77,9 +80,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(EXIT_USAGE)
     except (KeyboardInterrupt, click.Abort):
-        print(
-            "interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr
-        )
+        print("interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()

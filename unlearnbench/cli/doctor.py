@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from unlearnbench.cli import options
+
+if TYPE_CHECKING:
+    from unlearnbench.plugins import Catalogue, Entry
 
 
 @click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
@@ -28,7 +32,8 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
 
     machine, versions = describe_machine(), provenance()
     click.echo(f"machine     {machine['id']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB")
-    click.echo(f"system      {machine['os']} {machine['os_release']}, Python {machine['python']}, BLAS {machine['blas']}")
+    system = f"{machine['os']} {machine['os_release']}"
+    click.echo(f"system      {system}, Python {machine['python']}, BLAS {machine['blas']}")
     for name, version in versions["packages"].items():
         click.echo(f"package     {name} {version or 'not installed'}")
     gpus = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
@@ -43,8 +48,27 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
     click.echo(f"data root   {root}{'' if root.is_dir() else ' (not there yet)'}")
     catalogue = load_catalogue(disable=disable_plugins)
     for entry in catalogue.all("dataset"):
-        dataset = catalogue.load(entry)()
-        click.echo(f"dataset     {entry.name}: {dataset.presence(root)}")
+        click.echo(f"dataset     {entry.name}: {_presence(catalogue, entry, root)}")
     for plugin in catalogue.plugins:
         said = f": {plugin.reason}" if plugin.reason else ""
         click.echo(f"plugin      {plugin.name} ({plugin.distribution} {plugin.version}) {plugin.status}{said}")
+
+
+def _presence(catalogue: Catalogue, entry: Entry, root: Path) -> str:
+    """Say whether the files of a dataset are there; a plugin that is broken is a finding, not the end."""
+    from unlearnbench.datasets.base import cache_root
+    from unlearnbench.datasets.pyg import PygDataset
+    from unlearnbench.errors import UsageError
+
+    try:
+        cls = catalogue.load(entry)
+    except UsageError as error:
+        return f"cannot be used: {error.message}"
+    if not issubclass(cls, PygDataset):
+        return cls.source or "its plugin does not say where it comes from"
+    files = cls().raw_files()
+    places = [folder / files.folder for folder in (root, cache_root())]
+    for place in places:
+        if not files.missing(place):
+            return f"is there, in {place}"
+    return f"{len(files.missing(places[0]))} of {len(files.urls)} files are missing in {places[0]}"

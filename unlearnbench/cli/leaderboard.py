@@ -28,7 +28,9 @@ def build(results: Path, out: Path | None, debug: bool) -> None:
 
 @command.command("verify")
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]"
+)
 @options.debug
 def verify(results: Path, out: Path | None, debug: bool) -> None:
     """Fail if a CSV file differs from what its records give."""

@@ -30,7 +30,8 @@ def run_with_progress(config: RunConfig, dry_run: bool) -> int:
         The exit code.
     """
     if not config.methods:
-        raise UsageError("No method is named.", "Example: --methods sisa,grapheraser,graphrevoker; see: unlearnbench ls unlearner.")
+        example = "--methods sisa,grapheraser,graphrevoker"
+        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls unlearner.")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
     plan = make_plan(config, catalogue)
@@ -47,10 +48,16 @@ def run_with_progress(config: RunConfig, dry_run: bool) -> int:
     if any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         print(render(build_tables(frame, "summary", str(plan.store.root))))
-    for notice in identical(records):
+    for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
     _summary(records, ready, plan.store.root)
     return EXIT_FAILED_CELLS if failed else EXIT_OK
+
+
+def _unchanged(records: list[Record]) -> list[str]:
+    """Name methods whose parameters were the same before and after a request, bit for bit."""
+    labels = Counter(record.label for record in records if record.digests.get("unchanged"))
+    return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
 
 
 def _list(plan: Plan) -> None:
@@ -72,7 +79,8 @@ class _Lines:
         failed = record.status != "ok"
         if failed or progress.number == progress.total or time.monotonic() - self._last > LINE_EVERY_SECONDS:
             self._last = time.monotonic()
-            print(f"[{progress.number}/{progress.total}] {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
+            place = f"[{progress.number}/{progress.total}]"
+            print(f"{place} {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
 
 
 def _bar(plan: Plan) -> list[Record]:
@@ -85,7 +93,8 @@ def _bar(plan: Plan) -> list[Record]:
         task = bar.add_task("starting", total=len(plan.wanted))
 
         def tell(progress: Progress) -> None:
-            bar.update(task, description=progress.cell.describe(), completed=progress.number - (progress.record is None))
+            done = progress.number - (progress.record is None)
+            bar.update(task, description=progress.cell.describe(), completed=done)
             if progress.record is not None and progress.record.status != "ok":
                 console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import click
@@ -11,8 +12,21 @@ from unlearnbench.cli import options
 
 @click.command("report", short_help="Rebuild tables from records.")
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--table", type=click.Choice(["summary", "utility", "time", "memory"]), default="summary", show_default=True, help="Which table.")  # fmt: skip
-@click.option("--format", "style", type=click.Choice(["text", "md", "latex", "csv"]), default="text", show_default=True, help="How to write it.")  # fmt: skip
+@click.option(
+    "--table",
+    type=click.Choice(["summary", "utility", "time", "memory"]),
+    default="summary",
+    show_default=True,
+    help="Which table.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "md", "latex", "csv"]),
+    default="text",
+    show_default=True,
+    help="How to write it.",
+)
 @options.debug
 def command(results: Path, table: str, style: str, debug: bool) -> None:
     """Rebuild tables from the records in a results folder."""
@@ -20,7 +34,9 @@ def command(results: Path, table: str, style: str, debug: bool) -> None:
     from unlearnbench.report.render import render
     from unlearnbench.report.tables import build_tables
 
-    frame = load_records(results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same problems are told below, one line each
+        frame = load_records(results)
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
     click.echo(render(build_tables(frame, table, str(results)), style), nl=style != "csv")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.hookspecs import KINDS
 
 
 @click.command("show", short_help="Show one component and its parameters.")
 @click.argument("name")
-@click.option("--kind", help="Where a name is that of two kinds.")
+@click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
 @options.disable_plugin
 @options.debug
 def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
@@ -19,17 +22,17 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     """
     from unlearnbench.brackets import parse_bracket
     from unlearnbench.component import Spec
-    from unlearnbench.errors import UsageError, unknown_name
-    from unlearnbench.hookspecs import KINDS
+    from unlearnbench.errors import UsageError
     from unlearnbench.plugins import load_catalogue, report_problems
     from unlearnbench.resolve import resolve
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
     plain = parse_bracket(name).name.rpartition(":")[2]
-    kinds = [k for k in KINDS if plain in catalogue.names(k) and kind in (None, k)]
+    asked = [k for k in KINDS if kind in (None, k) or (kind, k) == ("method", "unlearner")]
+    kinds = [k for k in asked if plain in catalogue.names(k)]
     if not kinds:
-        raise unknown_name("component", plain, {n for k in KINDS for n in catalogue.names(k)})
+        raise catalogue.unknown(kind or "component", plain, {n for k in asked for n in catalogue.names(k)})
     if len(kinds) > 1:
         raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Say which: --kind {kinds[0]}.")
     spec = resolve(catalogue, kinds[0], name)
@@ -42,7 +45,7 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     def parameters(spec: Spec, indent: str) -> None:
         for key, info in type(spec.params).model_fields.items():
             value = getattr(spec.params, key)
-            shown = value.name if isinstance(value, Spec) else value
+            shown = value.name if isinstance(value, Spec) else value.value if isinstance(value, Enum) else value
             click.echo(f"{indent}{key} = {shown}    {info.description or ''}".rstrip())
             if isinstance(value, Spec):
                 parameters(value, indent + "    ")

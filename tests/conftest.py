@@ -1,0 +1,40 @@
+"""What every test gets: folders of its own, one thread, and the published graphs where they are at hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+VARIABLES = ("UNLEARNBENCH_DATA", "UNLEARNBENCH_PLUGINS", "UNLEARNBENCH_STRICT_PLUGINS")
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+# Read before any test takes the variable away.
+NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send caches and results to a temporary folder, and let no variable of the user's reach a test."""
+    folder = tmp_path_factory.mktemp("own")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(folder / "cache"))
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="session")
+def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a data root with a copy of the published graphs that may be written to, or skip."""
+    source = Path(NAMED).expanduser() if NAMED else BESIDE
+    if not (source / "Planetoid" / "Cora" / "raw").is_dir():
+        pytest.skip(f"published graphs are not at hand: no Planetoid/Cora/raw in {source}; name a root in UNLEARNBENCH_DATA")
+    root = tmp_path_factory.mktemp("real-data")
+    for raw in [*source.glob("Planetoid/*/raw"), *source.glob("Amazon/*/raw")]:
+        shutil.copytree(raw, root / raw.relative_to(source))
+    return root

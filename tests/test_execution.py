@@ -1,0 +1,102 @@
+"""A grid from Python: look up, check, run what is missing."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import unlearnbench
+from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.execution import choose_device, identical
+
+QUICK = {"epochs": 3, "num_shards": 3, "repetitions": 2}
+
+
+def test_run_gives_a_record_a_cell_with_the_reference_along(tmp_path):
+    records = unlearnbench.run(["sisa"], out=tmp_path, **QUICK)
+    assert [(r.label, r.cell["repetition"]) for r in records] == [
+        ("retrain", 0), ("sisa[num_shards=3]", 0), ("retrain", 1), ("sisa[num_shards=3]", 1),
+    ]  # fmt: skip
+    assert all(record.status == "ok" for record in records)
+    frame = unlearnbench.load_records(tmp_path)
+    assert len(frame) == 8
+    assert set(frame["view"]) == {"shard", "full"}
+    again = unlearnbench.run("sisa", out=tmp_path, **QUICK)
+    assert [r.provenance["started"] for r in again] == [r.provenance["started"] for r in records]
+
+
+def test_the_split_and_the_request_are_the_same_for_every_method(tmp_path):
+    records = unlearnbench.run(["sisa", "sisa[partitioner=hash]"], out=tmp_path, **QUICK)
+    for repetition in (0, 1):
+        drawn = {r.requests[0]["ids_sha256"] for r in records if r.cell["repetition"] == repetition}
+        assert len(drawn) == 1
+    assert len({r.requests[0]["ids_sha256"] for r in records}) == 2
+
+
+def test_the_deployed_parameters_are_kept_when_asked_for(tmp_path):
+    records = unlearnbench.run(
+        ["sisa"], out=tmp_path / "out", save_state=tmp_path / "state", **{**QUICK, "repetitions": 1}
+    )
+    for record in records:
+        state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
+        assert all(isinstance(value, torch.Tensor) for value in state.values())
+        assert any(name.startswith("members/000/") for name in state)
+
+
+def test_nothing_to_run_is_an_error_of_its_own(tmp_path):
+    with pytest.raises(NothingMatchedError):
+        unlearnbench.run([], out=tmp_path)
+    with pytest.raises(NothingMatchedError):
+        unlearnbench.run(["sisa"], datasets=[], out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_absent_device_is_named_with_those_that_exist():
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(UsageError, match="cuda:7") as error:
+        choose_device("cuda:7")
+    assert "cpu" in error.value.hint
+
+
+def test_settings_of_the_model_reach_every_model(tmp_path):
+    records = unlearnbench.run(
+        ["sisa"], out=tmp_path, set={"model.hidden": 16, "training.lr": 0.02}, **{**QUICK, "repetitions": 1}
+    )
+    assert {r.cell["model"]["params"]["hidden"] for r in records} == {16}
+    assert {r.cell["training"]["lr"] for r in records} == {0.02}
+    with pytest.raises(UsageError, match=r"model\.hiden"):
+        unlearnbench.run(["sisa"], out=tmp_path, set={"model.hiden": 16})
+
+
+def test_two_names_of_one_method_are_told_apart_from_two_methods(tmp_path):
+    records = unlearnbench.run(
+        ["sisa[num_shards=3]", "sharded[num_shards=3]"], out=tmp_path, epochs=3, repetitions=1, reference=False
+    )
+    ((notice),) = identical(records)
+    assert "same_as" in notice
+    assert "sisa" in notice
+    assert "sharded" in notice
+    assert identical(unlearnbench.run(["sisa[num_shards=4]"], out=tmp_path, epochs=3, repetitions=1)) == []
+
+
+def test_built_in_methods_need_no_compiled_add_on(tmp_path):
+    script = textwrap.dedent("""
+        import sys
+
+        class Absent:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] in {"pyg_lib", "torch_sparse", "torch_scatter", "cupy", "pymetis", "ogb", "dgl"}:
+                    raise ImportError(name)
+
+        sys.meta_path.insert(0, Absent())
+        import unlearnbench
+        records = unlearnbench.run(
+            ["sisa", "grapheraser", "graphrevoker"], out=sys.argv[1], epochs=2, num_shards=3, repetitions=1
+        )
+        assert [r.status for r in records] == ["ok"] * 4, records
+    """)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
