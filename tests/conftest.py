@@ -33,7 +33,9 @@ def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a data root with a copy of the published graphs that may be written to, or skip."""
     source = Path(NAMED).expanduser() if NAMED else BESIDE
     if not (source / "Planetoid" / "Cora" / "raw").is_dir():
-        pytest.skip(f"published graphs are not at hand: no Planetoid/Cora/raw in {source}; name a root in UNLEARNBENCH_DATA")
+        pytest.skip(
+            f"published graphs are not at hand: no Planetoid/Cora/raw in {source}; name a root in UNLEARNBENCH_DATA"
+        )
     root = tmp_path_factory.mktemp("real-data")
     for raw in [*source.glob("Planetoid/*/raw"), *source.glob("Amazon/*/raw")]:
         shutil.copytree(raw, root / raw.relative_to(source))

@@ -669,3 +669,13 @@ def test_a_large_block_model_takes_no_square_of_memory() -> None:
     # A table of all pairs would have 40,000,000,000 entries.
     graph = block_model(num_nodes=200_000, num_edges=450_000, num_features=2, num_classes=7)
     assert (graph.num_nodes, graph.num_edges) == (200_000, 900_000)
+
+
+def test_presence_says_where_files_lie_and_loads_nothing(tmp_path: Path) -> None:
+    assert Digits().presence(tmp_path) == "needs no files"
+    assert "not there" in Cora().presence(tmp_path)
+    folder = tmp_path / "Planetoid" / "Cora" / "raw"
+    folder.mkdir(parents=True)
+    for name in Cora().raw_files().urls:
+        (folder / name).write_bytes(b"anything")
+    assert Cora().presence(tmp_path) == f"in {folder}"

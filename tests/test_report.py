@@ -312,7 +312,7 @@ def test_times_of_a_busy_machine_are_marked(exclusive: bool | None) -> None:
     shown = table(make_record(), make_record("sisa", exclusive=exclusive))
     assert cell(shown, "sisa", "unlearn s") == "1.000 *"
     assert cell(shown, "retrain", "unlearn s") == "1.000"
-    assert "* sisa: 1 of 1 records may have met a busy machine." in shown.notes
+    assert "* records that may have met a busy machine: sisa 1/1." in shown.notes
 
 
 def test_rows_of_another_torch_are_marked() -> None:

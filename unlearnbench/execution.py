@@ -226,19 +226,17 @@ def _distinct(specs: Iterable[Spec]) -> list[Spec]:
 
 
 def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
-    checked: set[tuple[str, int]] = set()
+    training_nodes: dict[tuple[str, int], int] = {}
     for cell in cells:
-        graph, name = graphs[cell.dataset_label], cell.dataset_label
-        if (name, cell.repetition) not in checked:
-            checked.add((name, cell.repetition))
-            split = protocol.split(graph, cell.seed, name, cell.repetition)
-            protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
-            train = len(split.train)
+        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_label, cell.repetition
+        if (name, repetition) not in training_nodes:
+            split = protocol.split(graph, cell.seed, name, repetition)
+            protocol.request(cell.protocol, graph, split.train, cell.seed, name, repetition)
+            training_nodes[name, repetition] = len(split.train)
         num_shards = getattr(cell.method.params, "num_shards", 1)
-        if num_shards > train:
+        if num_shards > training_nodes[name, repetition]:
             raise UsageError(
-                f"{cell.method.label}: {num_shards} shards for the {train} training nodes of {name}.",
+                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
+                f" of {name}.",
                 "Use a smaller --num-shards.",
             )
-
-

@@ -34,6 +34,7 @@ FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.builtin"
 LOAD_ONLY = "UNLEARNBENCH_PLUGINS"
 STRICT = "UNLEARNBENCH_STRICT_PLUGINS"
+UNKNOWN = "unknown"
 
 
 class EntryPoint(Protocol):
@@ -85,8 +86,7 @@ def load_catalogue(
     _register(catalogue, "core", FIRST_PARTY, _version(FIRST_PARTY), importlib.import_module(CORE))
     found = _installed(catalogue) if entry_points is None else entry_points
     seen: dict[tuple[str, str], str] = {}
-    for point in sorted(found, key=lambda p: (_distribution(p)[0] != FIRST_PARTY, _distribution(p)[0], p.name)):
-        distribution, version = _distribution(point)
+    for (distribution, version), point in sorted(((_identity(p.dist), p) for p in found), key=_in_order):
         if (distribution, point.name) in seen:
             first = seen[distribution, point.name]
             # A checkout on the path beside its own editable installation is no surprise.
@@ -122,12 +122,19 @@ def load_catalogue(
 def _installed(catalogue: Catalogue) -> list[EntryPoint]:
     """List the entry points of all installed distributions, of one that is found twice both times."""
     found: list[EntryPoint] = []
+    places: set[tuple[str, str]] = set()
     for distribution in metadata.distributions():
         try:
-            found += [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
+            points = [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
         except Exception as error:  # a damaged installation of a stranger's must not stop the others
-            name = normal_name(distribution.metadata["Name"] or "unknown")
-            catalogue.plugins.append(PluginStatus("entry points", name, "0", "failed", reason_of(error)))
+            name, version = _identity(distribution)
+            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
+            continue
+        place = (_identity(distribution)[0], str(distribution.locate_file(""))) if points else ("", "")
+        if place not in places:  # else a folder stands on the path twice
+            found += points
+        if points and place[0] != UNKNOWN:
+            places.add(place)
     return found
 
 
@@ -223,11 +230,18 @@ def _check_free(catalogue: Catalogue, announced: list[Entry], entry: Entry) -> N
             )
 
 
-def _distribution(point: EntryPoint) -> tuple[str, str]:
-    """Name the distribution of an entry point and its version; damaged metadata may lack either."""
-    if point.dist is None:
-        return "unknown", "0"
-    return normal_name(point.dist.name or "unknown"), point.dist.version or "0"
+def _in_order(item: tuple[tuple[str, str], EntryPoint]) -> tuple[bool, str, str]:
+    """Sort first-party plugins first, so that nobody can take their names, then by name."""
+    (distribution, _), point = item
+    return distribution != FIRST_PARTY, distribution, point.name
+
+
+def _identity(distribution: Any) -> tuple[str, str]:
+    """Name a distribution and its version; damaged metadata may lack either, or not be readable."""
+    try:
+        return normal_name(distribution.name), distribution.version or "0"
+    except Exception:
+        return UNKNOWN, "0"
 
 
 def _version(distribution: str) -> str:

@@ -176,7 +176,7 @@ def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
 
 
 def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
-    """Write a spec the one way that equal specs are written: what differs from its defaults, in order."""
+    """Write a spec the one way that equal specs are written: with the fewest arguments, in order."""
     name = catalogue.plain_name(spec.kind, spec.name, spec.distribution)
     start: Arguments = {"preset": spec.preset} if spec.preset != spec.cls.default_preset else {}
     fields = type(spec.params).model_fields
@@ -204,14 +204,15 @@ def _difference(catalogue: Catalogue, base: Spec, spec: Spec) -> Arguments:
         whole: Arguments = {key: _label(catalogue, chosen)}
         if (chosen.cls, chosen.preset) == (other.cls, other.preset):
             inner = {f"{key}.{name}": value for name, value in _difference(catalogue, other, chosen).items()}
-            found |= inner if _length(inner) <= _length(whole) else whole
+            found |= inner if _count(inner) <= _count(whole) else whole
         else:
             found |= whole
     return found
 
 
-def _length(arguments: Arguments) -> int:
-    return len(str(Bracket("", arguments)))
+def _count(arguments: Mapping[str, Any]) -> int:
+    """Count the arguments, those of inner brackets too."""
+    return sum(1 + (_count(value.arguments) if isinstance(value, Bracket) else 0) for value in arguments.values())
 
 
 def _plain(spec: Spec) -> dict[str, Any]:

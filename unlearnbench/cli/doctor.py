@@ -56,19 +56,10 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
 
 def _presence(catalogue: Catalogue, entry: Entry, root: Path) -> str:
     """Say whether the files of a dataset are there; a plugin that is broken is a finding, not the end."""
-    from unlearnbench.datasets.base import cache_root
-    from unlearnbench.datasets.pyg import PygDataset
     from unlearnbench.errors import UsageError
 
     try:
-        cls = catalogue.load(entry)
+        found: str = catalogue.load(entry)().presence(root)
     except UsageError as error:
         return f"cannot be used: {error.message}"
-    if not issubclass(cls, PygDataset):
-        return cls.source or "its plugin does not say where it comes from"
-    files = cls().raw_files()
-    places = [folder / files.folder for folder in (root, cache_root())]
-    for place in places:
-        if not files.missing(place):
-            return f"is there, in {place}"
-    return f"{len(files.missing(places[0]))} of {len(files.urls)} files are missing in {places[0]}"
+    return found

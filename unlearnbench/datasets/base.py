@@ -44,6 +44,14 @@ class Dataset(Component, ABC):
             DataError: Files are missing or damaged; says which, and what to do.
         """
 
+    def presence(self, root: Path) -> str:
+        """Say in a few words whether the dataset's files are there; loads nothing.
+
+        Args:
+            root: The data root.
+        """
+        return "needs no files"
+
 
 class GraphSize(NamedTuple):
     """How large a published graph is.

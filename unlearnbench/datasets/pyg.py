@@ -73,6 +73,14 @@ class PygDataset(Dataset):
             raise self._unfit(files, root, f"they give {found}; published: {self.size}")
         return checked(graph, self.name)
 
+    def presence(self, root: Path) -> str:
+        """Say whether the raw files lie under the root or in the cache."""
+        files = self.raw_files()
+        for place in files.places(root):
+            if not files.missing(place):
+                return f"in {place}"
+        return f"not there; would be downloaded to {files.places(root)[0]}"
+
     @abstractmethod
     def raw_files(self) -> RawFiles:
         """Name the raw files and how each is checked."""

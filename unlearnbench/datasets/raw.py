@@ -51,7 +51,7 @@ class RawFiles:
         Raises:
             DataError: Files are missing and cannot be had: which, and where to put them.
         """
-        places = list(dict.fromkeys((root / self.folder, cache_root() / self.folder)))
+        places = self.places(root)
         for place in places:
             if not self.missing(place):
                 return place
@@ -67,6 +67,10 @@ class RawFiles:
             reason = f"another process has held {target / '.download.lock'} for {DOWNLOAD_SECONDS} s"
             raise self._cannot(target, self.missing(target), reason) from None
         return target
+
+    def places(self, root: Path) -> list[Path]:
+        """List the folders that are looked into, in order: the root's, then the user's cache."""
+        return list(dict.fromkeys((root / self.folder, cache_root() / self.folder)))
 
     def read(self, root: Path) -> dict[str, bytes]:
         """Read all files, checked.

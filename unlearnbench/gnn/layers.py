@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,12 @@ def padded(width: int) -> int:
     return -(-width // VECTOR) * VECTOR
 
 
-class StackedLayer(nn.Module):
+def glorot_bound(shape: tuple[int, ...]) -> float:
+    """Give the bound of Glorot and Bengio (2010) for a weight of this shape: sqrt(6 / (in + out))."""
+    return math.sqrt(6 / (shape[0] + shape[1]))
+
+
+class StackedLayer(nn.Module, ABC):
     """A layer of S networks.
 
     Args:
@@ -58,10 +64,9 @@ class StackedLayer(nn.Module):
             drawn = torch.empty(view.shape)
             view.copy_(drawn.uniform_(-bound, bound, generator=generator) if bound else drawn.zero_())
 
+    @abstractmethod
     def bound(self, name: str) -> float:
         """Give the bound of the uniform distribution a parameter starts from; 0: it starts at zero."""
-        fan_in, fan_out = self.shapes["weight"]
-        return math.sqrt(6 / (fan_in + fan_out)) if name == "weight" else 0.0
 
 
 class Linear(StackedLayer):
@@ -86,20 +91,13 @@ class Linear(StackedLayer):
         return layout.linear(rows, self.weight) + layout.spread(self.bias)
 
 
-class GCNConv(StackedLayer):
-    """Graph convolution D^-1/2 (A + I) D^-1/2 X W + b (Kipf and Welling, 2017, equation 2); Glorot start.
+class GCNConv(Linear):
+    """Graph convolution D^-1/2 (A + I) D^-1/2 X W + b (Kipf and Welling, 2017, equation 2); Glorot start."""
 
-    Args:
-        num_networks: S.
-        inputs: Columns in.
-        outputs: Columns out; the result has them padded.
-        raw: The rows are input features.
-    """
-
-    def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
-        super().__init__(num_networks, {"weight": (inputs, outputs), "bias": (outputs,)}, raw)
+    def bound(self, name: str) -> float:
+        """Give sqrt(6 / (inputs + outputs)) for the weight, 0 for the bias."""
+        return glorot_bound(self.shapes["weight"]) if name == "weight" else 0.0
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
         """Multiply with the weight, then propagate."""
-        propagated = layout.gcn @ layout.linear(rows, self.weight)
-        return propagated + layout.spread(self.bias)
+        return layout.gcn @ layout.linear(rows, self.weight) + layout.spread(self.bias)

@@ -182,7 +182,8 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
         " a method with fewer is not ranked."
     )
     protocol = json.loads(group.facets["protocol_config"])
-    training = ", ".join(f"{key} {value}" for key, value in json.loads(group.facets["training_config"]).items())
+    settings = json.loads(group.facets["training_config"]).items()
+    training = ", ".join(f"{key} {value}" for key, value in settings if value is not False)
     yield (
         f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {group.facets['forget']} forgotten; split"
         f" {' / '.join(f'{share:g}' for share in protocol.get('split', []))}; training: {training or 'not recorded'};"
@@ -215,10 +216,10 @@ def _time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column])
         yield "x of Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
-    for _, row in data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])].iterrows():
-        if any(column.is_time for column in columns):
-            busy = int(row["timed"] - row["quiet_n"])
-            yield f"{BUSY_MARK.strip()} {row['method']}: {busy} of {row['timed']} records may have met a busy machine."
+    busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
+    if len(busy) and any(column.is_time for column in columns):
+        counts = ", ".join(f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows())
+        yield f"{BUSY_MARK.strip()} records that may have met a busy machine: {counts}."
     if any("peak" in column.value for column in columns):
         yield "Memory: mean of the peaks of " + (
             "memory that torch allocated on the GPU." if data["peak_kind"].iloc[0] == "gpu" else "resident memory."

@@ -1,0 +1,97 @@
+"""Plugins for tests: made-up entry points, and small distributions written to a folder on the path."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from unlearnbench.component import Component
+from unlearnbench.hookspecs import hookimpl
+
+Write = Callable[..., Path]
+
+
+@dataclass
+class FakePoint:
+    """An entry point that gives `plugin`, or raises it."""
+
+    name: str
+    plugin: Any
+    distribution: str = "ub-a"
+    version: str = "1.0"
+    dist: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dist = SimpleNamespace(name=self.distribution, version=self.version)
+
+    def load(self) -> Any:
+        if isinstance(self.plugin, BaseException):
+            raise self.plugin
+        return self.plugin
+
+
+def component(name: str, **members: Any) -> type[Component]:
+    return type(name.title(), (Component,), {"name": name, "summary": f"A {name}.", **members})
+
+
+def plugin_of(**announced: Any) -> ModuleType:
+    """Make a plugin: `partitioners=[Class, ("name", "module:Class")]`, `unlearners=...`."""
+    plugin = ModuleType("made_up")
+    for kind, targets in announced.items():
+        setattr(plugin, f"register_{kind}", hookimpl(_announce(targets)))
+    return plugin
+
+
+def _announce(targets: Any) -> Callable[[Any], None]:
+    def hook(register: Any) -> None:
+        for target in targets:
+            if isinstance(target, tuple):
+                register(*target)
+            else:
+                register(target)
+
+    return hook
+
+
+def write_distribution(
+    folder: Path, distribution: str, source: str, module: str = "", version: str = "1.0", entry: str = ""
+) -> Path:
+    """Write a module and what makes it an installed distribution with one plugin.
+
+    `entry` names the plugin, by default as the distribution without `ub-`.
+    """
+    module = module or distribution.replace("-", "_")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    plugin = entry or distribution.removeprefix("ub-")
+    (info / "entry_points.txt").write_text(f"[unlearnbench]\n{plugin} = {module}\n")
+    importlib.invalidate_caches()
+    return folder
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Give a function that writes a distribution where this process finds it."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+
+    def write(distribution: str, source: str, **settings: str) -> Path:
+        return write_distribution(folder, distribution, source, **settings)
+
+    yield write
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+    importlib.invalidate_caches()
