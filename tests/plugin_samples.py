@@ -95,3 +95,114 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+TOYS = """
+import math
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from unlearnbench.datasets.base import Dataset
+from unlearnbench.hookspecs import hookimpl
+from unlearnbench.testing.graphs import toy_graph
+from unlearnbench.unlearning import Unlearner
+
+
+class Toy(Dataset):
+    name = "toy"
+    summary = "A hundred nodes whose ids are no positions."
+
+    def load(self, root):
+        return toy_graph(100, first_id=5000)
+
+
+class Steady(Unlearner):
+    name = "steady"
+    summary = "Counts requests."
+
+    def fit(self, task):
+        self.weight = torch.zeros(1)
+
+    def unlearn(self, request, retained):
+        self.weight = self.weight + 1
+
+    def predict(self, query):
+        return torch.full((len(query.targets), query.graph.num_classes), -math.log(query.graph.num_classes))
+
+    def state(self):
+        return {"members/000/weight": self.weight}
+
+
+class Twin(Steady):
+    name = "twin"
+
+
+class Frozen(Steady):
+    name = "frozen"
+
+    def fit(self, task):
+        self.weight = torch.full((1,), 7.0)
+
+    def unlearn(self, request, retained):
+        pass
+
+
+class Diverging(Steady):
+    name = "diverging"
+
+    def unlearn(self, request, retained):
+        self.weight = self.weight + math.nan
+
+
+class Failing(Steady):
+    name = "failing"
+
+    def unlearn(self, request, retained):
+        if "TOY_FAILS" in os.environ:
+            raise RuntimeError("fails on purpose")
+        super().unlearn(request, retained)
+
+
+class Stalling(Steady):
+    '''Hangs in its third fit (the first is the warm-up), once TOY_STALLS names a file to tell so.'''
+
+    name = "stalling"
+    fits = 0
+
+    def fit(self, task):
+        super().fit(task)
+        Stalling.fits += 1
+        if Stalling.fits == 3 and "TOY_STALLS" in os.environ:
+            Path(os.environ["TOY_STALLS"]).touch()
+            time.sleep(300)
+
+
+class Meeting(Steady):
+    '''Waits in its first fit until as many processes as it was told to are there.'''
+
+    name = "meeting"
+
+    def fit(self, task):
+        super().fit(task)
+        place = Path(os.environ["TOY_MEETS"])
+        (place / str(os.getpid())).touch()
+        until = time.monotonic() + 100
+        while len(list(place.iterdir())) < 2:
+            if time.monotonic() > until:
+                raise RuntimeError("nobody came")
+            time.sleep(0.01)
+
+
+@hookimpl
+def register_datasets(register):
+    register(Toy)
+
+
+@hookimpl
+def register_unlearners(register):
+    for cls in (Steady, Twin, Frozen, Diverging, Failing, Stalling, Meeting):
+        register(cls)
+"""

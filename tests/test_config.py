@@ -1,0 +1,237 @@
+"""The settings of a run: file and options make one model, and what is wrong is told before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_samples import TOYS, Write, install
+
+from unlearnbench.cli import main
+from unlearnbench.config import make_config, read_run_file
+from unlearnbench.errors import UsageError
+from unlearnbench.requests import Forget
+
+__all__ = ["install"]
+
+SMALL = ("--datasets", "toy", "--epochs", "1", "--repetitions", "1")
+
+
+def run_main(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return int(caught.value.code or 0)
+
+
+def labels(config: Any) -> list[str]:
+    return [str(bracket) for bracket in config.brackets(config.methods)]
+
+
+def run_file(folder: Path, text: str) -> Path:
+    path = folder / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_run_file_is_read_and_lists_multiply_out(tmp_path: Path) -> None:
+    path = run_file(
+        tmp_path,
+        """
+        datasets = "cora,digits"
+        methods = [
+          "sisa",
+          "sharded[partitioner=hash]",
+          {name = "graphrevoker", sem_weight = [0, 0.5], num_shards = [5, 10]},
+          {name = "sharded[aggregator=mean]", partitioner = ["hash", "bekm[slack=0]", {name = "gpa", epochs = [3]}]},
+        ]
+        models = [{name = "gcn", hidden = [16, 32]}]
+        seeds = [3, 1]
+        forget_count = 4
+        """,
+    )
+    config = make_config(read_run_file(path))
+    assert labels(config) == [
+        "sisa",
+        "sharded[partitioner=hash]",
+        "graphrevoker[sem_weight=0,num_shards=5]",
+        "graphrevoker[sem_weight=0,num_shards=10]",
+        "graphrevoker[sem_weight=0.5,num_shards=5]",
+        "graphrevoker[sem_weight=0.5,num_shards=10]",
+        "sharded[aggregator=mean,partitioner=hash]",
+        "sharded[aggregator=mean,partitioner=bekm[slack=0]]",
+        "sharded[aggregator=mean,partitioner=gpa[epochs=3]]",
+    ]
+    assert [str(bracket) for bracket in config.brackets(config.models)] == ["gcn[hidden=16]", "gcn[hidden=32]"]
+    assert config.datasets == ["cora", "digits"]
+    assert config.repetition_numbers() == [3, 1]
+    assert config.forget_amount() == Forget(ratio=None, count=4)
+
+
+def test_defaults() -> None:
+    config = make_config({"methods": "sisa"})
+    assert (config.datasets, config.models, config.repetition_numbers()) == (["digits"], ["gcn"], [0, 1, 2])
+    assert config.forget_amount() == Forget(ratio=0.005)
+    assert (config.threads, config.reference, config.overwrite) == (1, True, "only-missing")
+    assert config.base_seed() == 0
+
+
+def test_settings_reach_training_model_and_seed() -> None:
+    config = make_config({"set": {"training.lr": "0.5", "training.weight_decay": 0, "model.hidden": 16, "seed": "7"}})
+    assert (config.training_settings().lr, config.training_settings().weight_decay) == (0.5, 0)
+    assert config.model_defaults() == {"hidden": 16}
+    assert config.base_seed() == 7
+    assert make_config({"epochs": 3, "train": "one-by-one"}).training_settings().epochs == 3
+    assert make_config({"train": "one-by-one"}).training_settings().one_by_one
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("method = ['sisa']", ("unknown key 'method'", "Did you mean methods?")),
+        ("methods = 3", ("methods = 3",)),
+        ("methods = ['sisa']\nthreads = 'two'", ("threads = 'two'", "integer")),
+        ("methods = ['sisa']\nrepetitions = 0", ("repetitions = 0", "greater than or equal to 1")),
+        ("methods = ['sisa']\nseeds = [1, 2, 1]", ("1 is named twice",)),
+        ("methods = ['sisa']\nseeds = []", ("repetitions are numbers from 0",)),
+        ("methods = ['sisa']\nseeds = [-1]", ("repetitions are numbers from 0",)),
+        ("methods = ['sisa']\nreference = 'perhaps'", ("reference = 'perhaps'",)),
+        ("methods = ['sisa']\noverwrite = 'sometimes'", ("overwrite = 'sometimes'", "only-missing")),
+        ("methods = ['sisa']\nforget_count = 1\nforget_ratio = 0.1", ("--forget-ratio, --forget-count", "ratio, count")),
+        ("methods = ['sisa']\nforget = []", ("--forget names no node",)),
+        ("methods = [{num_shards = 3}]", ("has no name", "num_shards")),
+        ("methods = ['sisa'\nthreads = 1", ("run.toml", "line 2", "must be TOML")),
+        ("methods = ['sisa[num_shards=']", ("expected a value at character",)),
+        ("methods = ['sisa']\nset = {lr = 1}", ("--set lr", "training.lr")),
+    ],
+)  # fmt: skip
+def test_errors_of_a_run_file(
+    text: str, said: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run_main("run", "--config", str(run_file(tmp_path, text)), "--out", str(out)) == 2
+    error = capsys.readouterr().err
+    assert all(part in error for part in said), error
+    assert not out.exists()
+
+
+def test_a_run_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("run", "--config", str(tmp_path / "nowhere.toml")) == 2
+    assert "nowhere.toml" in capsys.readouterr().err
+    (tmp_path / "latin.toml").write_bytes(b'methods = ["\xe9"]')
+    with pytest.raises(UsageError, match="UTF-8"):
+        read_run_file(tmp_path / "latin.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), ("No method is named", "unlearnbench ls unlearner")),
+        (("-m", "retrian"), ("Unknown unlearner 'retrian'", "Did you mean retrain")),
+        (("-m", "sisa,sharded[partitioner=hsah]"), ("Unknown partitioner 'hsah'", "hash")),
+        (("-m", "sisa[num_shrads=3]"), ("sisa has no parameter 'num_shrads'", "num_shards")),
+        (("-m", "sisa[num_shards=0]"), ("sisa[num_shards=0]",)),
+        (("-m", "sisa", "-d", "toyy"), ("Unknown dataset 'toyy'", "toy")),
+        (("-m", "sisa", "--models", "gnc"), ("Unknown model 'gnc'", "gcn")),
+        (("-m", "sisa", "--num-shards", "71"), ("71 shards", "70 training nodes", "toy")),
+        (("-m", "sisa[num_shards=71]"), ("71 shards", "70 training nodes")),
+        (("-m", "sisa", "--num-shards", "0"), ("num_shards = 0",)),
+        (("-m", "sisa", "--epochs", "0"), ("epochs = 0",)),
+        (("-m", "sisa", "--epochs", "many"), ("'many'", "--epochs")),
+        (("-m", "sisa", "--seeds", "3,4,3"), ("3 is named twice",)),
+        (("-m", "sisa", "--seeds", "3,x"), ("--seeds 3,x", "'x'")),
+        (("-m", "sisa", "--seeds", "1", "--repetitions", "2"), ("--repetitions", "--seeds")),
+        (("-m", "sisa", "--repetitions", "0"), ("repetitions = 0",)),
+        (("-m", "sisa", "--forget-ratio", "5"), ("--forget-ratio 5", "0.05")),
+        (("-m", "sisa", "--forget-ratio", "0"), ("--forget-ratio 0",)),
+        (("-m", "sisa", "--forget-ratio", "-0.1"), ("--forget-ratio -0.1",)),
+        (("-m", "sisa", "--forget-ratio", "1"), ("--forget-ratio 1",)),
+        (("-m", "sisa", "--forget-ratio", "nan"), ("--forget-ratio nan",)),
+        (("-m", "sisa", "--forget-ratio", "0.004"), ("rounds to none",)),
+        (("-m", "sisa", "--forget-count", "0"), ("--forget-count 0",)),
+        (("-m", "sisa", "--forget-count", "-3"), ("--forget-count -3",)),
+        (("-m", "sisa", "--forget-count", "70"), ("70 nodes", "70 training nodes")),
+        (("-m", "sisa", "--forget-count", "2", "--forget-ratio", "0.1"), ("one way", "ratio, count")),
+        (("-m", "sisa", "--forget", "5000", "--forget-count", "1"), ("count, ids",)),
+        (("-m", "sisa", "--forget", "5000,5000"), ("5000", "twice")),
+        (("-m", "sisa", "--forget", "12"), ("--forget 12", "not a training node")),
+        (("-m", "sisa", "--set", "training.lr"), ("--set training.lr", "KEY=VALUE")),
+        (("-m", "sisa", "--set", "training.lrr=1"), ("--set training.lrr", "Did you mean training.lr?")),
+        (("-m", "sisa", "--set", "training.lr=fast"), ("--set training.lr=fast", "not a number")),
+        (("-m", "sisa", "--set", "training.lr=-1"), ("--set training.lr=-1", "out of range")),
+        (("-m", "sisa", "--set", "training.lr=nan"), ("--set training.lr=nan", "out of range")),
+        (("-m", "sisa", "--set", "seed=1.5"), ("--set seed=1.5",)),
+        (("-m", "sisa", "--set", "seed=1", "--set", "seed=2"), ("--set seed is given twice",)),
+        (("-m", "sisa", "--set", "model.hiden=16"), ("--set model.hiden", "hidden")),
+        (("-m", "sisa", "--device", "cuda:77"), ("--device cuda:77", "Present: cpu")),
+        (("-m", "sisa", "--device", "tpu"), ("--device tpu", "Present: cpu")),
+        (("-m", "sisa", "--threads", "0"), ("threads = 0",)),
+        (("-m", "sisa", "--overwrite", "sometimes"), ("--overwrite", "only-missing")),
+        (("-m", "sisa", "--reptitions", "2"), ("--reptitions", "--repetitions")),
+        (("-m", "sisa", "stray"), ("stray",)),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_told_before_any_work(
+    arguments: tuple[str, ...],
+    said: tuple[str, ...],
+    install: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install("ub-toys", TOYS)
+    out = tmp_path / "out"
+    small = [] if "--seeds" in arguments or "--repetitions" in arguments else ["--repetitions", "1"]
+    epochs = [] if "--epochs" in arguments else ["--epochs", "1"]
+    dataset = [] if "-d" in arguments else ["-d", "toy"]
+    assert run_main("run", *arguments, *small, *epochs, *dataset, "--out", str(out)) == 2
+    told = capsys.readouterr()
+    assert all(part in told.err for part in said), told.err
+    assert told.out == ""
+    assert "Traceback" not in told.err
+    assert not out.exists()
+
+
+def test_results_folder_that_is_a_file(install: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install("ub-toys", TOYS)
+    out = tmp_path / "out"
+    out.write_text("precious")
+    assert run_main("run", "-m", "steady", *SMALL, "--out", str(out)) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert out.read_text() == "precious"
+
+
+def test_options_win_over_the_run_file(install: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install("ub-toys", TOYS)
+    path = run_file(
+        tmp_path,
+        """
+        methods = ["twin", "sisa"]
+        datasets = ["digits"]
+        num_shards = 50
+        repetitions = 9
+        forget_ratio = 0.5
+        reference = true
+        out = "never"
+        [set]
+        "training.lr" = 0.5
+        seed = 4
+        """,
+    )
+    listed = ("--dry-run", "--out", str(tmp_path / "out"))
+    options = ("-m", "sisa", "-d", "toy", "--num-shards", "3", "--seeds", "4", "--forget-count", "2", "--no-reference")
+    assert run_main("run", "--config", str(path), *options, "--set", "seed=5", *listed) == 0
+    with_file = capsys.readouterr().out
+    assert [line.split("  ", 2)[2].strip() for line in with_file.splitlines()] == ["toy gcn sisa[num_shards=3] repetition 4"]
+    assert run_main("run", *options, "--set", "seed=5", "--set", "training.lr=0.5", *listed) == 0
+    assert capsys.readouterr().out == with_file
+    assert run_main("run", *options, "--set", "seed=4", "--set", "training.lr=0.5", *listed) == 0
+    assert capsys.readouterr().out != with_file
+
+
+def test_errors_say_whether_file_or_option_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run_file(tmp_path, "methods = ['sisa']\nthreads = 0")
+    assert run_main("run", "--config", str(path)) == 2
+    assert f"Run file {path}: threads = 0" in capsys.readouterr().err
+    path.write_text("methods = ['sisa']")
+    assert run_main("run", "--config", str(path), "--threads", "0") == 2
+    assert "The command line: threads = 0" in capsys.readouterr().err
