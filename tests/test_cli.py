@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import COMMANDS, cli, main
+from unlearnbench.hookspecs import KINDS
 from unlearnbench.protocol import split
 from unlearnbench.record import Record, read_record
 from unlearnbench.testing.graphs import toy_graph
@@ -80,21 +82,23 @@ def test_help_names_every_command_and_each_has_its_own() -> None:
     assert runner.invoke(cli, ["--version"]).output.startswith("unlearnbench, version ")
 
 
-@pytest.mark.parametrize(("name", "close"), [("rnu", "run"), ("plugin", "plugins"), ("reprot", "report")])
+@pytest.mark.parametrize(("name", "close"), [("rnu", "run"), ("plugin", "plugins"), ("repor", "report")])
 def test_a_misspelt_command_names_the_nearest(command: Any, name: str, close: str) -> None:
     told = command(name)
     assert told.code == 2
     assert f"Did you mean {close}?" in told.err
 
 
-@pytest.mark.parametrize("kind", ["method", "unlearner", "partitioner", "aggregator", "dataset", "model", "metric", "audit"])
+@pytest.mark.parametrize("kind", [*KINDS, "method"])
 def test_ls_lists_names_summaries_and_distributions(command: Any, kind: str) -> None:
     told = command("ls", kind)
     assert told.code == 0
     if kind == "method":
         assert told.out == command("ls", "unlearner").out
-        assert [line.split()[0] for line in told.out.splitlines()] == sorted(line.split()[0] for line in told.out.splitlines())
-        assert any(line.startswith("steady ") and line.endswith("Counts requests.  (ub-toys 1.0)") for line in told.out.splitlines())
+        names = [line.split()[0] for line in told.out.splitlines()]
+        assert names == sorted(names)
+        (steady,) = (line for line in told.out.splitlines() if line.startswith("steady "))
+        assert steady.endswith("  Counts requests.  (ub-toys 1.0)")
     if kind == "audit":
         assert told.out == ""
         assert "No audit is registered" in told.err
@@ -143,7 +147,9 @@ def test_show_unknown_and_of_two_kinds(command: Any, install: Write) -> None:
     assert command("show", "steady", "--kind", "metrc").code == 2
 
 
-def test_doctor_says_what_is_there_and_a_broken_dataset_is_a_finding(command: Any, install: Write, tmp_path: Path) -> None:
+def test_doctor_says_what_is_there_and_a_broken_dataset_is_a_finding(
+    command: Any, install: Write, tmp_path: Path
+) -> None:
     install(
         "ub-torn",
         "from unlearnbench.hookspecs import hookimpl\n"
@@ -155,7 +161,7 @@ def test_doctor_says_what_is_there_and_a_broken_dataset_is_a_finding(command: An
         assert f"\n{heading} " in f"\n{told.out}"
     assert "dataset     torn: cannot be used" in told.out
     assert "ub_nowhere" in told.out
-    assert f"dataset     cora: 8 of 8 files are missing in {tmp_path / 'data'}" in told.out
+    assert f"{tmp_path / 'data' / 'Planetoid' / 'Cora' / 'raw'}" in told.out
     assert not (tmp_path / "data").exists()
 
 
@@ -236,7 +242,9 @@ def test_a_failing_method_fails_alone_and_is_the_only_one_run_again(
     assert [path.name for path in out.glob("records/*/*/failing/*")] == [f"{failure.key}.error.json"]
 
     finished = {path: kept for path, kept in files_of(out).items() if path.parent.name != "failing"}
-    assert command(*arguments, "--overwrite", "never").code == 0
+    told = command(*arguments, "--overwrite", "never")
+    assert told.code == 1
+    assert "1 of them failed before" in told.err
     assert command(*arguments).code == 1
     monkeypatch.delenv("TOY_FAILS")
     told = command(*arguments)
@@ -263,7 +271,7 @@ def test_methods_that_do_nothing_diverge_or_equal_each_other_are_told(command: A
         "note: unchanged: frozen changed no parameter in 1 of its cells."
     ]
     (same,) = (line for line in told.err.splitlines() if "same_as" in line)
-    assert "steady and twin" in same
+    assert "twin and steady" in same
 
 
 def test_nodes_to_forget_are_named_by_their_ids(command: Any, tmp_path: Path) -> None:
@@ -343,7 +351,9 @@ def test_debug_shows_where_an_error_comes_from_and_keeps_the_code(command: Any) 
 
 
 @pytest.mark.parametrize("name", ["bad", "ub-bad:bad"])
-def test_a_method_of_a_broken_plugin_is_refused_with_the_reason(command: Any, install: Write, tmp_path: Path, name: str) -> None:
+def test_a_method_of_a_broken_plugin_is_refused_with_the_reason(
+    command: Any, install: Write, tmp_path: Path, name: str
+) -> None:
     install("ub-bad", "import not_there")
     out = tmp_path / "out"
     told = command("run", "-m", f"steady,{name}", *ONCE, "--out", str(out))
@@ -353,7 +363,8 @@ def test_a_method_of_a_broken_plugin_is_refused_with_the_reason(command: Any, in
     told = command("run", "-m", "steady", *ONCE, "--out", str(out))
     assert told.code == 0
     assert "warning: plugin bad of ub-bad was not loaded" in told.err
-    told = command("run", "-m", "steady", *ONCE, "--out", str(out), "--disable-plugin", "bad", "--disable-plugin", "dab")
+    disabled = ("--disable-plugin", "bad", "--disable-plugin", "dab")
+    told = command("run", "-m", "steady", *ONCE, "--out", str(out), *disabled)
     assert told.code == 0
     assert "not loaded" not in told.err
     assert "--disable-plugin dab: there is no such plugin" in told.err
@@ -413,7 +424,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             # A parent that was started in the background may have passed on that interruptions are ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+            preexec_fn=None if os.name == "nt" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
 
     def wait_for(self, path: Path) -> None:
@@ -459,7 +470,7 @@ def test_a_stopped_run_loses_its_running_cell_alone_and_goes_on(
         process.stop()
     assert told.code == code
     if number != signal.SIGKILL:
-        assert told.err.rstrip().endswith("interrupted: finished cells are saved; the same command again goes on from there.")
+        assert told.err.splitlines()[-1].startswith("interrupted: finished cells are saved")
         assert "Traceback" not in told.err
     out = folder / "out"
     assert set(records_of(out)) == FINISHED
@@ -502,5 +513,6 @@ def test_two_processes_on_one_store_do_not_harm_each_other(
     before = files_of(folder / "out")
     assert "9 were there already" in command(*arguments, str(folder / "out")).err
     assert files_of(folder / "out") == before
-    score = [line for line in here.out.splitlines() if line.startswith("sisa")][0].split()[:4]
-    assert [line for line in there.out.splitlines() if line.startswith("sisa")][0].split()[:4] == score
+    # Method, repetitions and F1; times differ.
+    rows = [next(line for line in told.out.splitlines() if line.startswith("sisa")) for told in (here, there)]
+    assert rows[0].split()[:4] == rows[1].split()[:4]

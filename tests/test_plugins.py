@@ -30,12 +30,6 @@ def register_partitioners(register):
 """
 
 
-@pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UNLEARNBENCH_PLUGINS", raising=False)
-    monkeypatch.delenv("UNLEARNBENCH_STRICT_PLUGINS", raising=False)
-
-
 def load(*points: FakePoint, **settings: Any) -> Catalogue:
     return load_catalogue(entry_points=points, **settings)
 
@@ -169,7 +163,8 @@ def test_registering_what_is_no_component_fails_with_what_is_wanted(target: Any)
 
 
 def test_two_distributions_with_one_name_are_both_named_and_one_can_be_picked() -> None:
-    plugins = {f"ub-{letter}": plugin_of(unlearners=[component("gif", version=v)]) for letter, v in (("a", 1), ("b", 2))}
+    versions = {"ub-a": 1, "ub-b": 2}
+    plugins = {name: plugin_of(unlearners=[component("gif", version=version)]) for name, version in versions.items()}
     catalogue = load(*(FakePoint("gif", plugin, distribution) for distribution, plugin in plugins.items()))
     with pytest.raises(UsageError) as caught:
         catalogue.find("unlearner", "gif")
@@ -403,9 +398,9 @@ def test_listing_imports_no_torch(tmp_path: Path) -> None:
         "heavy = {'torch', 'torch_geometric', 'pandas', 'pydantic', 'sklearn'} & set(sys.modules)\n"
         "print('heavy:', sorted(heavy), 'code:', code)\n"
     )
-    for arguments in (["--help"], ["--version"], ["run", "--help"], ["runn"], ["run", "--nope"], ["ls", "method"]):
+    for arguments in (["--help"], ["--version"], ["run", "--help"], ["runs"], ["run", "--nope"], ["ls", "method"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path, timeout=60
         )
-        expected = 2 if arguments in (["runn"], ["run", "--nope"]) else 0
+        expected = 2 if arguments in (["runs"], ["run", "--nope"]) else 0
         assert done.stdout.splitlines()[-1] == f"heavy: [] code: {expected}", (arguments, done.stdout, done.stderr)

@@ -16,7 +16,7 @@ from unlearnbench.task import Task
 from unlearnbench_grapheraser.embeddings import Embedding, embed
 
 Capacity = Literal["slack", "paper"]
-DEFAULT_EMBEDDING: Embedding = "propagated"
+DEFAULT_EMBEDDING: Embedding = "logits"
 
 
 class Bekm(Partitioner):

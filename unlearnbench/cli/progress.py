@@ -45,13 +45,16 @@ def run_with_progress(config: RunConfig, dry_run: bool) -> int:
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
     records = _bar(plan) if sys.stderr.isatty() else execute(plan, _Lines())
     failed = [record for record in records if record.is_failure]
+    left = len(plan.cells) - len(records)
+    if left:
+        print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
     if any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         print(render(build_tables(frame, "summary", str(plan.store.root))))
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
-    _summary(records, ready, plan.store.root)
-    return EXIT_FAILED_CELLS if failed else EXIT_OK
+    _summary(records, ready - left, plan.store.root)
+    return EXIT_FAILED_CELLS if failed or left else EXIT_OK
 
 
 def _unchanged(records: list[Record]) -> list[str]:
