@@ -236,3 +236,25 @@ def test_errors_say_whether_file_or_option_is_wrong(tmp_path: Path, capsys: pyte
     path.write_text("methods = ['sisa']")
     assert run_main("run", "--config", str(path), "--threads", "0") == 2
     assert "The command line: threads = 0" in capsys.readouterr().err
+
+
+def test_a_nested_table_of_settings_is_a_dotted_key() -> None:
+    config = make_config({"methods": ["sisa"], "set": {"training": {"lr": 0.5}, "seed": 3}})
+    assert config.training_settings().lr == 0.5
+    assert config.base_seed() == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"seeds": [1], "repetitions": 3}, "both given"),
+        ({"epochs": 3, "set": {"training.epochs": 4}}, "given twice"),
+        ({"set": {"training.epochs": 2.5}}, "not a whole number"),
+        ({"set": {"training.epochs": 0}}, "out of range"),
+        ({"set": {"training.lr": float("inf")}}, "out of range"),
+        ({"set": {"training.lr": True}}, "not a whole number|not a number"),
+    ],
+)
+def test_settings_that_contradict_or_make_no_sense_are_refused(values, said) -> None:
+    with pytest.raises(UsageError, match=said):
+        make_config({"methods": ["sisa"], **values}).training_settings()

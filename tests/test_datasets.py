@@ -537,9 +537,7 @@ def slow_neighbours(points: list[list[int]], count: int) -> set[tuple[int, int]]
     edges = set()
     for i, one in enumerate(points):
         ranked = sorted(
-            (sum((a - b) ** 2 for a, b in zip(one, other, strict=True)), j)
-            for j, other in enumerate(points)
-            if j != i
+            (sum((a - b) ** 2 for a, b in zip(one, other, strict=True)), j) for j, other in enumerate(points) if j != i
         )
         for _, j in ranked[:count]:
             edges |= {(i, j), (j, i)}

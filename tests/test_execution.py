@@ -100,3 +100,16 @@ def test_built_in_methods_need_no_compiled_add_on(tmp_path):
     """)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_broken_metric_of_a_plugin_is_left_out_with_a_notice(tmp_path):
+    from unlearnbench.config import make_config
+    from unlearnbench.execution import make_plan
+    from unlearnbench.plugins import Entry, load_catalogue
+
+    catalogue = load_catalogue()
+    broken = Entry("metric", "odd", "nowhere_to_be_found:Odd", "", "ub-odd", "1", "odd")
+    catalogue.entries["metric"]["odd"] = [broken]
+    plan = make_plan(make_config({"methods": ["sisa"], "out": tmp_path}), catalogue)
+    assert [spec.name for spec in plan.around.metrics] == ["f1_macro", "f1_micro"]
+    assert any("odd" in notice and "nowhere_to_be_found" in notice for notice in plan.notices)

@@ -26,7 +26,9 @@ def test_an_unsorted_subset_keeps_features_and_edges_in_step():
 
 
 def test_forgetting_keeps_nodes_that_become_isolated():
-    graph = Graph(torch.ones(5, 1), torch.zeros(5, dtype=torch.int64), torch.tensor([[0, 1], [1, 0]]), torch.arange(5), 1)
+    graph = Graph(
+        torch.ones(5, 1), torch.zeros(5, dtype=torch.int64), torch.tensor([[0, 1], [1, 0]]), torch.arange(5), 1
+    )
     left = graph.without(torch.tensor([1]))
     assert left.ids.tolist() == [0, 2, 3, 4]
     assert left.num_edges == 0
@@ -70,7 +72,10 @@ def test_the_checksum_sees_every_part():
     [
         (lambda x, y, e, i: (x[:, :0], y, e, i), "at least 1"),
         (lambda x, y, e, i: (x, y[:-1], e, i), "labels have shape"),
-        (lambda x, y, e, i: (torch.where(torch.arange(60)[:, None] == 1, float("nan"), x), y, e, i), "node 1, column 0"),
+        (
+            lambda x, y, e, i: (torch.where(torch.arange(60)[:, None] == 1, float("nan"), x), y, e, i),
+            "node 1, column 0",
+        ),
         (lambda x, y, e, i: (x, y + 1, e, i), "label 3 with 3 classes"),
         (lambda x, y, e, i: (x, y, torch.tensor([[0], [60]]), i), "joins 0 and 60"),
         (lambda x, y, e, i: (x, y, e, i * 0), "occur twice"),

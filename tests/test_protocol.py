@@ -13,6 +13,8 @@ from unlearnbench.requests import Forget, Request, draw
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
+FORGET = Forget(0.1)
+
 
 def test_ten_repetitions_test_every_node_once_and_the_next_ten_use_new_folds():
     graph = toy_graph(num_nodes=103, first_id=FIRST_ID)
@@ -50,7 +52,7 @@ def test_too_few_nodes_for_folds_is_an_error():
 def test_split_and_request_depend_on_seed_dataset_and_repetition_alone():
     graph = toy_graph(num_nodes=400)
 
-    def drawn(base, dataset, repetition, forget=Forget(0.1)):
+    def drawn(base, dataset, repetition, forget=FORGET):
         parts = protocol.split(graph, base, dataset, repetition)
         wanted = Protocol(forget=forget)
         return protocol.request(wanted, graph, parts.train, base, dataset, repetition)
@@ -69,7 +71,9 @@ def test_requests_are_training_ids_never_positions():
         assert bool(torch.isin(request.ids, train).all())
 
 
-@pytest.mark.parametrize(("ratio", "nodes", "count"), [(0.005, 2708, 14), (0.005, 3327, 17), (0.29, 100, 29), (0.57, 100, 57)])
+@pytest.mark.parametrize(
+    ("ratio", "nodes", "count"), [(0.005, 2708, 14), (0.005, 3327, 17), (0.29, 100, 29), (0.57, 100, 57)]
+)
 def test_a_ratio_is_of_all_nodes_and_rounded_half_up(ratio, nodes, count):
     request = draw(Forget(ratio), torch.arange(nodes), nodes, torch.Generator().manual_seed(0))
     assert len(request.ids) == count

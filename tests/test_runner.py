@@ -22,6 +22,7 @@ from unlearnbench.task import Training, View
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 from unlearnbench.unlearning import Unlearner
 
+FORGET = Forget(0.02)
 GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)
 
 
@@ -31,7 +32,7 @@ def surroundings():
     return Surroundings(torch.device("cpu"), 1, "m-test", metrics, {"packages": {}, "plugins": {}})
 
 
-def cell(method, graph=GRAPH, forget=Forget(0.02), **changes):
+def cell(method, graph=GRAPH, forget=FORGET, **changes):
     catalogue = load_catalogue()
     spec = method if isinstance(method, Spec) else resolve(catalogue, "unlearner", method)
     made = Cell(
@@ -250,6 +251,13 @@ class Raising(Constant):
         raise KeyError("what went wrong")
 
 
+class Leaving(Constant):
+    name = "leaving"
+
+    def unlearn(self, request, retained):
+        raise SystemExit(3)
+
+
 class Hungry(Constant):
     name = "hungry"
 
@@ -278,6 +286,7 @@ class Greedy(Constant):
         (Changing, "refused", "changed the deployed parameters"),
         (Retraining, "refused", "changed the deployed parameters"),
         (Raising, "error", "what went wrong"),
+        (Leaving, "error", "3"),
         (Hungry, "oom", "no room"),
         (Greedy, "refused", "not retained training nodes"),
     ],

@@ -77,7 +77,7 @@ def test_unlearning_equals_a_run_that_never_saw_the_data(text):
 
 @pytest.mark.parametrize("text", [METHODS[0], METHODS[2], METHODS[6]])
 def test_methods_that_claim_to_be_exact_need_no_partition_given(text):
-    graph, task, request = setting()
+    _graph, task, request = setting()
     retained = task.without(request)
     method = fitted(text, task)
     assert method.claim is Claim.EXACT
@@ -118,7 +118,8 @@ def test_the_search_finds_what_is_hidden():
 
     secret = torch.tensor([FIRST_ID + 3])
     hidden = Holder()
-    hidden.call = lambda default=secret.numpy(): default
+    array = secret.numpy()
+    hidden.call = lambda default=array: default
     hidden.inner = [{"a": (secret + 1,)}]
     hidden.result = (torch.ones(2, requires_grad=True) * torch.tensor([5.0, 7.0])).sum()
     values = {float(v) for tensor in reachable_tensors(hidden) for v in tensor.flatten()}
@@ -140,7 +141,7 @@ def test_members_not_hit_are_untouched_and_those_hit_are_new(text):
 
 @pytest.mark.parametrize("text", METHODS)
 def test_a_second_request_works_on_the_result_of_the_first(text):
-    graph, task, request = setting()
+    _graph, task, request = setting()
     first, second = Request(request.ids[:2]), Request(request.ids[2:])
     method = fitted(text, task)
     middle = task.without(first)

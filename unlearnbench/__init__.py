@@ -66,7 +66,7 @@ _HOMES = {
     "Unlearner": "unlearning",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - the same names as the imports above, which a test compares
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

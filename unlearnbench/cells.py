@@ -60,8 +60,14 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
     @property
+    def dataset_identity(self) -> str:
+        """Name the dataset for seeds: its name and parameters, whoever else uses the name."""
+        params = self.dataset.canonical()["params"]
+        return self.dataset.name + (canonical_json(params) if params else "")
+
+    @property
     def dataset_label(self) -> str:
-        """Name the dataset as seeds and tables do: with its parameters where they differ."""
+        """Name the dataset as it was asked for."""
         return self.dataset.label or self.dataset.name
 
     def describe(self) -> str:

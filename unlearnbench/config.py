@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,8 +90,12 @@ class RunConfig(BaseModel):
                 values[name] = _number(key, value, known[name])
             elif scope != "model" and key != "seed":
                 raise unknown_setting(key, [*(f"training.{name}" for name in known), "model.PARAMETER", "seed"])
+        if self.epochs is not None and "epochs" in values:
+            raise UsageError("The number of epochs is given twice.", "Use one of --epochs and --set training.epochs.")
         if self.epochs is not None:
             values["epochs"] = self.epochs
+        if values.get("epochs") == 0:
+            raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
         return Training(**values)
 
     def base_seed(self) -> int:
@@ -121,7 +125,7 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
     """Check settings.
 
     Args:
-        values: Keys of `RunConfig`.
+        values: Keys of `RunConfig`; a table under `set` may be nested (`[set.training]`) or dotted.
         source: Where they come from, for messages.
 
     Raises:
@@ -131,15 +135,32 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
     if unknown:
         close = nearest(unknown[0], RunConfig.model_fields, 1)
         guess = f"Did you mean {close[0]}? " if close else ""
-        raise UsageError(f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(RunConfig.model_fields)}.")
+        raise UsageError(
+            f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(RunConfig.model_fields)}."
+        )
+    if values.get("seeds") is not None and "repetitions" in values:
+        raise UsageError(f"{source}: seeds and repetitions are both given.", "Use one of them.")
+    settings = values.get("set")
+    if isinstance(settings, Mapping):
+        values = {**values, "set": dict(_flat(settings))}
     try:
         config = RunConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(item) for item in first["loc"])
-        raise UsageError(f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help") from None
+        raise UsageError(
+            f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help"
+        ) from None
     config.forget_amount()
     return config
+
+
+def _flat(settings: Mapping[str, Any], head: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{head}{key}.")
+        else:
+            yield f"{head}{key}", value
 
 
 def read_run_file(path: Path) -> dict[str, Any]:
@@ -178,8 +199,10 @@ def _argument(value: Any) -> str | Bracket:
 def _number(key: str, value: Any, kind: type[Any]) -> Any:
     try:
         number = kind(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"--set {key}={value}: not a number.", "Give a number.") from None
-    if isinstance(value, bool) or number < 0 or number != number or number in (float("inf"),):
+    if isinstance(value, bool) or (isinstance(value, float) and number != value):
+        raise UsageError(f"--set {key}={value}: not a whole number.", "Give a whole number.")
+    if not 0 <= number < float("inf"):
         raise UsageError(f"--set {key}={value}: out of range.", "Give a finite number that is not negative.")
     return number

@@ -78,7 +78,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     methods = _methods(config, catalogue)
     models = _models(config, catalogue)
     datasets = _distinct(resolve(catalogue, "dataset", name) for name in config.brackets(config.datasets))
-    metrics = [resolve(catalogue, "metric", name) for name in catalogue.names("metric")]
+    metrics, left_out = _metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     graphs = {spec.label: load_graph(spec.build(), data_root(config.data_root)) for spec in datasets}
@@ -98,7 +98,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     around = Surroundings(device, config.threads, machine["id"], metrics, versions)
     store = Store(config.out, machine["id"])
     wanted = [cell for cell in cells if store.wanted(cell.key, config.overwrite)]
-    notices = [f"{error.message} The cell is computed anew." for error in store.problems]
+    notices = left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
     return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
 
 
@@ -123,7 +123,7 @@ def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None
             warmed.add(kind)
             try:
                 warm_up(cell, plan.around.device)
-            except Exception as error:  # the cell itself will fail the same way, and its record says how
+            except (Exception, SystemExit) as error:  # the cell itself will fail the same way, and its record says how
                 print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
         record, arrays, state = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
         if record.is_failure:
@@ -218,6 +218,17 @@ def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
         raise
 
 
+def _metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
+    """Look up every metric; one that a plugin broke is left out with a notice, since nobody asked for it by name."""
+    found, left_out = [], []
+    for name in catalogue.names("metric"):
+        try:
+            found.append(resolve(catalogue, "metric", name))
+        except UsageError as error:
+            left_out.append(f"The metric {name!r} is left out. {error.message}")
+    return found, left_out
+
+
 def _distinct(specs: Iterable[Spec]) -> list[Spec]:
     found: dict[str, Spec] = {}
     for spec in specs:
@@ -228,7 +239,7 @@ def _distinct(specs: Iterable[Spec]) -> list[Spec]:
 def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
     training_nodes: dict[tuple[str, int], int] = {}
     for cell in cells:
-        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_label, cell.repetition
+        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
         if (name, repetition) not in training_nodes:
             split = protocol.split(graph, cell.seed, name, repetition)
             protocol.request(cell.protocol, graph, split.train, cell.seed, name, repetition)
@@ -237,6 +248,6 @@ def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
                 f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
-                f" of {name}.",
+                f" of {cell.dataset_label}.",
                 "Use a smaller --num-shards.",
             )

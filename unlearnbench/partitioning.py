@@ -56,7 +56,9 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     """
     n = task.graph.num_nodes
     if not 1 <= num_shards <= n:
-        raise UsageError(f"{num_shards} shards for {n} training nodes.", "Use --num-shards of at least 1 and at most that.")
+        raise UsageError(
+            f"{num_shards} shards for {n} training nodes.", "Use --num-shards of at least 1 and at most that."
+        )
     shard = partitioner.partition(task, num_shards)
     name = partitioner.name
     if not isinstance(shard, Tensor) or shard.dtype != torch.int64 or shard.shape != (n,):

@@ -206,9 +206,7 @@ def _check_hooks_are_heard(manager: pluggy.PluginManager, plugin: Any) -> None:
             raise UsageError(f"hook {name!r} is not marked with @hookimpl")
 
 
-def _entry(
-    kind: str, target: Any, where: str, summary: str, plugin: str, distribution: str, version: str
-) -> Entry:
+def _entry(kind: str, target: Any, where: str, summary: str, plugin: str, distribution: str, version: str) -> Entry:
     if isinstance(target, str):
         if ":" not in where:
             raise UsageError(f"register({target!r}, {where!r}): the second argument must be 'module:Class'.")

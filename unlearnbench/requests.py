@@ -43,13 +43,17 @@ class Forget:
         if self.ids is not None:
             twice = sorted({i for i in self.ids if self.ids.count(i) > 1})
             if not self.ids or twice:
-                raise UsageError(f"--forget names {twice[0] if twice else 'no node'} twice." if twice else "--forget names no node.")
+                raise UsageError(
+                    f"--forget names {twice[0] if twice else 'no node'} twice." if twice else "--forget names no node."
+                )
 
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
         if self.ids is not None:
             return {"kind": "node", "ids": sorted(self.ids)}
-        return {"kind": "node", "count": self.count} if self.count is not None else {"kind": "node", "ratio": self.ratio}
+        return (
+            {"kind": "node", "count": self.count} if self.count is not None else {"kind": "node", "ratio": self.ratio}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,8 @@ class Request:
         known = graph.contains(ids)
         if not bool(known.all()):
             raise UsageError(
-                f"{int((~known).sum())} nodes of the request are not training nodes, the first is {int(ids[~known][0])}.",
+                f"{int((~known).sum())} nodes of the request are not training nodes,"
+                f" the first is {int(ids[~known][0])}.",
                 "Only training nodes can be forgotten.",
             )
         return graph.without(ids)
@@ -110,7 +115,8 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
     count = forget.count if forget.count is not None else math.floor((forget.ratio or 0.0) * num_nodes + 0.5)
     if count == 0:
         raise UsageError(
-            f"--forget-ratio {forget.ratio} of {num_nodes} nodes rounds to none.", "Use a larger ratio or --forget-count."
+            f"--forget-ratio {forget.ratio} of {num_nodes} nodes rounds to none.",
+            "Use a larger ratio or --forget-count.",
         )
     if count >= len(train_ids):
         raise UsageError(

@@ -88,7 +88,7 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
     except RefusedError as error:
         status = "refused"
         outcome.notes.append(str(error))
-    except Exception as error:  # a method may fail in any way; the record says how, and the other cells run
+    except (Exception, SystemExit) as error:  # a method may fail in any way; the record says how
         status = "oom" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "error"
         failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     load = watch.finish()
@@ -122,10 +122,12 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
 
 
 def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> str:
-    name, meter = cell.dataset_label, outcome.meter
+    name, meter = cell.dataset_identity, outcome.meter
     split = protocol.split(graph, cell.seed, name, cell.repetition)
     request = protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
-    outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}]
+    outcome.fields["requests"] = [
+        {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
+    ]
     outcome.arrays |= {
         "forgotten": request.ids.numpy(),
         "train": split.train.numpy(),
@@ -180,9 +182,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
     return "ok" if finite else "diverged"
 
 
-def _questions(
-    graph: Graph, retained: Tensor, split: Split, device: torch.device
-) -> dict[tuple[str, str], Query]:
+def _questions(graph: Graph, retained: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
     """Make the queries that are scored: test and validation nodes, each alone, in both views."""
     found: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):

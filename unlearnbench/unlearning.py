@@ -121,8 +121,10 @@ class Sharded(Unlearner):
     def fit(self, task: Task) -> None:
         """Partition (unless a partition is given), train every member, fit the aggregator."""
         with task.phase("partition"):
-            self._shard = self._given(task) if "partition" in task.given else checked_partition(
-                self.partitioner, task, self.num_shards
+            self._shard = (
+                self._given(task)
+                if "partition" in task.given
+                else checked_partition(self.partitioner, task, self.num_shards)
             )
             self._ids = task.graph.ids.clone()
         with task.phase("train"):

@@ -140,9 +140,7 @@ def learn_weights(
     for _ in range(settings.epochs):
         order = torch.randperm(len(labels), generator=generator)
         epoch_loss = torch.zeros(())
-        batches = zip(
-            said[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True
-        )
+        batches = zip(said[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True)
         for batch, target in batches:
             loss, gradient = loss_and_gradient(weight, batch, target)
             if settings.norm_weight > 0:

@@ -68,9 +68,7 @@ def class_labels(num_nodes: int, num_classes: int, generator: torch.Generator) -
     return (torch.arange(num_nodes) % num_classes)[torch.randperm(num_nodes, generator=generator)]
 
 
-def class_features(
-    y: Tensor, num_classes: int, num_features: int, signal: float, generator: torch.Generator
-) -> Tensor:
+def class_features(y: Tensor, num_classes: int, num_features: int, signal: float, generator: torch.Generator) -> Tensor:
     """Draw features: a class mean of length `signal` in a random direction, plus standard normal noise.
 
     Args:

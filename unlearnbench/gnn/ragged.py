@@ -29,8 +29,8 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
 
 def spread(values: Tensor, sizes: Sequence[int]) -> Tensor:
     """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k]."""
-    spreaded: Tensor = _Spread.apply(values, sizes)  # type: ignore[no-untyped-call]
-    return spreaded
+    repeated: Tensor = _Spread.apply(values, sizes)  # type: ignore[no-untyped-call]
+    return repeated
 
 
 def gather_rows(table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:

@@ -34,9 +34,7 @@ class PlainStack(Stack):
         num_classes: C.
     """
 
-    def __init__(
-        self, build: Callable[[torch.Generator], nn.Module], num_networks: int, num_classes: int
-    ) -> None:
+    def __init__(self, build: Callable[[torch.Generator], nn.Module], num_networks: int, num_classes: int) -> None:
         super().__init__(-1, num_classes)
         self._build = build
         self.copies = nn.ModuleList(self._blank() for _ in range(num_networks))
@@ -68,17 +66,21 @@ class PlainStack(Stack):
 
     def embed(self, layout: Layout) -> Tensor:
         """Run each copy on its graph."""
-        return layout.join([
-            self._run(layout.noise, index, 0, module.embed, graph.x, graph.edge_index)
-            for index, (module, graph) in enumerate(zip(self.copies, layout.graphs(), strict=True))
-        ])
+        return layout.join(
+            [
+                self._run(layout.noise, index, 0, module.embed, graph.x, graph.edge_index)
+                for index, (module, graph) in enumerate(zip(self.copies, layout.graphs(), strict=True))
+            ]
+        )
 
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
         """Run each copy's head on its rows."""
-        return layout.join([
-            self._run(layout.noise, index, 1, module.head, part)
-            for index, (module, part) in enumerate(zip(self.copies, layout.split(rows, None), strict=True))
-        ])
+        return layout.join(
+            [
+                self._run(layout.noise, index, 1, module.head, part)
+                for index, (module, part) in enumerate(zip(self.copies, layout.split(rows, None), strict=True))
+            ]
+        )
 
     def _run(self, noise: Noise | None, index: int, stage: int, call: Any, *arguments: Tensor) -> Tensor:
         result: Tensor

@@ -50,9 +50,7 @@ def from_entries(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, i
         value: float32 [k].
         shape: (n, m).
     """
-    return SparseMatrix(
-        _compressed(row, column, value, shape), _compressed(column, row, value, (shape[1], shape[0]))
-    )
+    return SparseMatrix(_compressed(row, column, value, shape), _compressed(column, row, value, (shape[1], shape[0])))
 
 
 def from_edges(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None) -> SparseMatrix:

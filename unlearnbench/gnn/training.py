@@ -25,9 +25,9 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> N
     """
     parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=True)
-    share = torch.cat([
-        torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=labels.device) for graph in layout.graphs()
-    ])
+    share = torch.cat(
+        [torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=labels.device) for graph in layout.graphs()]
+    )
     stack.train()
     for epoch in range(training.epochs):
         if layout.noise is not None:

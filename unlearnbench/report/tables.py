@@ -218,7 +218,9 @@ def _time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column])
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
     if len(busy) and any(column.is_time for column in columns):
-        counts = ", ".join(f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows())
+        counts = ", ".join(
+            f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows()
+        )
         yield f"{BUSY_MARK.strip()} records that may have met a busy machine: {counts}."
     if any("peak" in column.value for column in columns):
         yield "Memory: mean of the peaks of " + (

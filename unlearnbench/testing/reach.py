@@ -17,9 +17,9 @@ _LEAVES = (str, bytes, int, float, complex, type, ModuleType, BuiltinFunctionTyp
 def reachable_tensors(root: Any) -> Iterator[Tensor]:
     """Yield every tensor that an object holds, directly or through others, each once.
 
-    A tensor that is a view is yielded as all of the memory it is a view of. Follows attributes, containers, what functions close over and their defaults, and what
-    autograd saved; not modules, classes and the global names of functions. Arrays of numpy are
-    yielded as tensors.
+    A tensor that is a view is yielded as all of the memory it is a view of. Follows attributes,
+    containers, what functions close over and their defaults, and what autograd saved; not
+    modules, classes and the global names of functions. Arrays of numpy are yielded as tensors.
 
     Args:
         root: A method, say.
