@@ -73,7 +73,7 @@ class Contrastive(Aggregator):
             "skip", description="A node without neighbour in another shard is left out, or is its own neighbour."
         )
         recon_margin: float = Field(1.0, ge=0, description="Margin of the reconstruction loss.")
-        lr: float = Field(1e-3, gt=0, description="Learning rate of AdamW.")
+        lr: float = Field(1e-2, gt=0, description="Learning rate of AdamW.")
         weight_decay: float = Field(1e-5, ge=0, description="Weight decay of AdamW.")
         batch_size: int = Field(512, ge=1, description="Nodes of U in a step.")
         epochs: int = Field(20, ge=0, description="Passes over U.")

@@ -92,7 +92,8 @@ def _bar(plan: Plan) -> list[Record]:
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Bar(*columns, console=console, transient=True) as bar:
+    # A slow beat: drawing takes time from the thread that is being timed.
+    with Bar(*columns, console=console, transient=True, refresh_per_second=1) as bar:
         task = bar.add_task("starting", total=len(plan.wanted))
 
         def tell(progress: Progress) -> None:
