@@ -43,6 +43,28 @@ def test_the_deployed_parameters_are_kept_when_asked_for(tmp_path):
         state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
         assert all(isinstance(value, torch.Tensor) for value in state.values())
         assert any(name.startswith("members/000/") for name in state)
+    # A state is no part of a record: asked for later, the cell is computed again.
+    unlearnbench.run(["sisa"], out=tmp_path / "out", save_state=tmp_path / "late", **{**QUICK, "repetitions": 1})
+    assert len(list((tmp_path / "late").iterdir())) == 2
+
+
+def test_the_frame_of_a_real_run_has_every_time(tmp_path):
+    unlearnbench.run(["sisa"], out=tmp_path, reference=False, **QUICK)
+    frame = unlearnbench.load_records(tmp_path)
+    for name in ("partition", "train", "aggregate", "fit", "unlearn", "unlearn_locate", "unlearn_retrain",
+                 "unlearn_aggregate", "first_predict", "second_predict"):  # fmt: skip
+        assert bool((frame[f"{name}_seconds"] >= 0).all()), name
+    assert bool((frame["unlearn_peak_rss_mib"] > 0).all())
+
+
+def test_a_damaged_record_that_may_not_be_written_over_is_left_out_with_a_note(tmp_path, capsys):
+    records = unlearnbench.run(["sisa"], out=tmp_path, **QUICK)
+    (path,) = tmp_path.rglob(f"{records[0].key}.json")
+    path.write_text("{")
+    again = unlearnbench.run(["sisa"], out=tmp_path, overwrite="never", **QUICK)
+    assert [record.key for record in again] == [record.key for record in records[1:]]
+    assert "not a whole record" in capsys.readouterr().err
+    assert path.read_text() == "{"
 
 
 def test_nothing_to_run_is_an_error_of_its_own(tmp_path):

@@ -130,6 +130,25 @@ def test_a_network_has_the_same_bits_alone_among_3_and_among_20(sparse):
     assert not torch.equal(many.state(4)["conv1.weight"], many.state(5)["conv1.weight"])
 
 
+def test_a_network_has_the_same_bits_among_networks_of_other_densities():
+    """Sparse or dense is decided for each network by itself: the two products round differently."""
+    task = toy_task(epochs=40)
+    parts = shards(6, False)
+    chance = torch.Generator().manual_seed(5)
+    for at, density in enumerate([0.05, 0.3, 0.12, 0.9, 0.14, 0.16]):
+        keep = torch.rand(parts[at].num_nodes, 200, generator=chance) < density
+        x = keep * torch.rand(parts[at].num_nodes, 200, generator=chance)
+        parts[at] = Graph(x, parts[at].y, parts[at].edge_index, parts[at].ids, 3)
+    assert {is_sparse_enough(part.x) for part in parts} == {True, False}
+    many = train_networks(task, parts, range(6))
+    for network in range(6):
+        alone = train_networks(task, [parts[network]], [network])
+        for name, value in many.state(network).items():
+            assert torch.equal(value, alone.state(0)[name]), name
+        ((_, logits),) = alone.predict([parts[network]])
+        torch.testing.assert_close(many.predict(parts)[network][1], logits)
+
+
 def test_one_by_one_gives_the_bits_of_lockstep():
     from dataclasses import replace
 
@@ -237,6 +256,27 @@ class PluginGcn(Model):
 
     def build(self, num_features, num_classes, generator):
         return PygGcn(num_features, num_classes)
+
+
+class CachedGcn(Model):
+    name = "cached-gcn"
+
+    def build(self, num_features, num_classes, generator):
+        module = PygGcn(num_features, num_classes)
+        module.conv1.cached = module.conv2.cached = True
+        return module
+
+
+def test_a_layer_that_caches_its_adjacency_is_asked_about_every_graph_anew():
+    from dataclasses import replace
+
+    answers = []
+    first, second = toy_graph(), toy_graph(seed=4)
+    for cls in (PluginGcn, CachedGcn):
+        task = replace(toy_task(epochs=20), model=Spec("model", cls.name, 1, cls, cls.Params()))
+        networks = train_networks(task, [first, first], [0, 1])
+        answers.append([networks.predict([first, second]), networks.predict_shared(second)])
+    torch.testing.assert_close(answers[0], answers[1])
 
 
 def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_neighbours():

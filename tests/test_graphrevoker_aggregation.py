@@ -349,7 +349,7 @@ def test_reconstruction_draws_cut_neighbours_together_and_the_papers_sign_apart(
 def test_without_auxiliary_losses_training_is_plain_cross_entropy():
     graph = sample_graph()
     members = make_members(graph)
-    aggregator = contrastive(contra_weight=0, recon_weight=0, epochs=2, batch_size=16, weight_decay=0.01)
+    aggregator = contrastive(contra_weight=0, recon_weight=0, epochs=2, batch_size=16, lr=1e-3, weight_decay=0.01)
     aggregator.fit(make_task(graph), members, graph)
     task = make_task(graph)
     fusion = Fusion(4, 6, 3, Design(), task.generator("contrastive", "weights"))

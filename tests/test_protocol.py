@@ -72,7 +72,8 @@ def test_requests_are_training_ids_never_positions():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "nodes", "count"), [(0.005, 2708, 14), (0.005, 3327, 17), (0.29, 100, 29), (0.57, 100, 57)]
+    ("ratio", "nodes", "count"),
+    [(0.005, 2708, 14), (0.005, 3327, 17), (0.29, 100, 29), (0.57, 100, 57), (0.145, 100, 15)],
 )
 def test_a_ratio_is_of_all_nodes_and_rounded_half_up(ratio, nodes, count):
     request = draw(Forget(ratio), torch.arange(nodes), nodes, torch.Generator().manual_seed(0))
@@ -86,6 +87,8 @@ def test_requests_that_cannot_be_served_are_refused():
         draw(Forget(0.01), train, 10, chance)
     with pytest.raises(UsageError, match="leaves none"):
         draw(Forget(None, 10), train, 100, chance)
+    with pytest.raises(UsageError, match="leaves none"):
+        draw(Forget(None, None, tuple(range(100, 110))), train, 200, chance)
     with pytest.raises(UsageError, match="--forget 150"):
         draw(Forget(None, None, (100, 150)), train, 200, chance)
     for ratio in (5, 0, -0.1, 3.0, 1.0, float("nan")):
@@ -112,6 +115,9 @@ def test_no_edge_of_a_forgotten_node_is_left_and_no_other_is_lost():
     assert retained.graph.ids.tolist() == [i for i in task.graph.ids.tolist() if i not in gone]
     again = retained.without(Request(task.graph.ids[:2]))
     assert again.graph.num_nodes == 75
+    given = replace(task, given={"partition": torch.stack([task.graph.ids, task.graph.ids % 4], dim=1)})
+    left = given.without(Request(forgotten)).given["partition"]
+    assert left[:, 0].tolist() == retained.graph.ids.tolist()
     with pytest.raises(UsageError, match="not training nodes"):
         retained.without(Request(forgotten[:1]))
 

@@ -13,6 +13,7 @@ from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
 from unlearnbench.measure.digests import digests, relative_change
+from unlearnbench.metrics.base import Metric
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.protocol import Protocol
 from unlearnbench.requests import Forget
@@ -80,7 +81,8 @@ def test_a_cell_of_a_sharded_method_has_everything_a_record_promises():
     names = [phase["name"] for phase in record.phases]
     assert names == [
         "fit", "partition", "train", "aggregate",
-        "unlearn", "unlearn/locate", "unlearn/retrain", "unlearn/aggregate", "predict-first", "predict-second",
+        "unlearn", "unlearn/locate", "unlearn/retrain", "unlearn/aggregate",
+        "state-first", "state-second", "predict-first", "predict-second",
     ]  # fmt: skip
     assert all(phase["peak_gpu_mib"] is None for phase in record.phases)
     assert record.requests[0]["count"] == len(arrays["forgotten"]) == 4
@@ -109,13 +111,15 @@ def test_counts_and_digests_name_the_members_that_were_hit():
     from unlearnbench.task import Task
 
     task = Task(task_graph, made.model, made.training, torch.device("cpu"), protocol.task_seed(0, "digits", 0))
-    shard = method.partitioner.partition(task, 5)
+    shard = method.params.partitioner.build().partition(task, 5)
     hit = sorted(set(shard[task_graph.positions(torch.from_numpy(arrays["forgotten"]))].tolist()))
     assert record.digests["members_changed"] == hit
     assert record.counts["shards_hit"] == len(hit)
     left = sum(int((shard == s).sum()) for s in hit) - len(arrays["forgotten"])
-    assert record.counts["node_epochs"] == 8 * (len(task_graph.ids) + left)
-    assert record.counts["steps"] == 16
+    assert record.counts["node_epochs"] == 8 * left
+    assert record.counts["steps"] == 8
+    assert record.counts["fit_node_epochs"] == 8 * len(task_graph.ids)
+    assert record.counts["fit_steps"] == 8
     assert record.digests["relative_change"] > 0.01
 
 
@@ -204,8 +208,25 @@ class Lazy(Constant):
         return super().predict(query)
 
 
-def test_work_put_off_to_the_first_prediction_is_charged():
-    record, _, _ = run_cell(cell(fake(Lazy)), GRAPH, surroundings())
+class Hiding(Constant):
+    """Does its retraining when it is asked for its state."""
+
+    name = "hiding"
+    pending = False
+
+    def unlearn(self, request, retained):
+        self.pending = True
+
+    def state(self):
+        if self.pending:
+            time.sleep(0.1)
+            self.value, self.pending = torch.ones(1), False
+        return super().state()
+
+
+@pytest.mark.parametrize("cls", [Lazy, Hiding])
+def test_work_put_off_until_after_the_request_is_charged(cls):
+    record, _, _ = run_cell(cell(fake(cls)), GRAPH, surroundings())
     assert record.unlearn_seconds >= 0.09
     assert any("charged" in note for note in record.notes)
 
@@ -300,6 +321,58 @@ def test_what_a_method_does_wrong_becomes_the_status(cls, status, said):
     if status in ("error", "oom"):
         assert cls.__name__ not in record.error["type"]
         assert "unlearn" in record.error["traceback"]
+
+
+class RaisingMetric(Metric):
+    name = "raising"
+
+    def score(self, labels, log_probabilities):
+        raise ValueError("no score today")
+
+
+class OddMetric(RaisingMetric):
+    name = "odd"
+
+    def score(self, labels, log_probabilities):
+        return {"a": 1}
+
+
+class NotFinite(RaisingMetric):
+    name = "not_finite"
+
+    def score(self, labels, log_probabilities):
+        return float("inf")
+
+
+def test_a_metric_that_fails_costs_no_other_score():
+    around = surroundings()
+    broken = [Spec("metric", cls.name, 1, cls, cls.Params()) for cls in (RaisingMetric, OddMetric, NotFinite)]
+    record, _, _ = run_cell(cell("retrain"), GRAPH, replace(around, metrics=[*broken, *around.metrics]))
+    assert record.status == "ok"
+    assert {"f1_micro", "f1_macro", "not_finite"} <= set(record.metrics)
+    assert record.metrics["not_finite"]["full"]["after"] is None
+    notes = " ".join(record.notes)
+    assert "no score today" in notes
+    assert "odd failed" in notes
+
+
+def test_a_record_says_what_the_method_claims():
+    assert run_cell(cell("retrain"), GRAPH, surroundings())[0].claim == {"claim": "exact", "reason": ""}
+    found = run_cell(cell("sisa[num_shards=5]"), GRAPH, surroundings())[0].claim
+    assert found == {"claim": "exact-given-partition", "reason": "ids"}
+
+
+class Boasting(Constant):
+    """Reports something that no record can hold."""
+
+    name = "boasting"
+    claim_reason = 7
+
+
+def test_what_no_record_can_hold_is_an_error_of_that_cell():
+    record, _, _ = run_cell(cell(fake(Boasting)), GRAPH, surroundings())
+    assert record.status == "error"
+    assert "claim" in record.error["message"]
 
 
 def test_an_untouched_model_is_noted():

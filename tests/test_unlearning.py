@@ -187,7 +187,7 @@ def test_the_partition_kept_is_the_one_computed_and_covers_the_training_nodes_on
     method = fitted(text, task)
     kept = method.kept()["partition"]
     assert torch.equal(kept[:, 0].sort().values, task.graph.ids.sort().values)
-    assert torch.equal(kept[:, 1], method.partitioner.partition(task, 5))
+    assert torch.equal(kept[:, 1], method.params.partitioner.build().partition(task, 5))
 
 
 def test_a_shard_that_becomes_empty_retires_its_member_and_a_run_without_it_agrees():

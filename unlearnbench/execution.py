@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unlearnbench import protocol
 from unlearnbench.brackets import Bracket
@@ -17,12 +19,13 @@ from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig, make_config, unknown_setting
 from unlearnbench.datasets.base import data_root, load_graph
 from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
-from unlearnbench.record import Record
+from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.resolve import resolve
 from unlearnbench.runner import Surroundings, run_cell, warm_up
 from unlearnbench.store import Store
@@ -97,7 +100,17 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     versions = {"plugins": catalogue.versions(), **provenance()}
     around = Surroundings(device, config.threads, machine["id"], metrics, versions)
     store = Store(config.out, machine["id"])
-    wanted = [cell for cell in cells if store.wanted(cell.key, config.overwrite)]
+    wanted = [
+        cell
+        for cell in cells
+        if store.wanted(cell.key, config.overwrite)
+        # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
+        or (
+            config.save_state is not None
+            and config.overwrite != "never"
+            and not _state_path(config.save_state, cell.key).is_file()
+        )
+    ]
     notices = left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
     return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
 
@@ -114,6 +127,7 @@ def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None
         where there is one, else the failure of this run.
     """
     plan.store.save_machine(plan.machine)
+    plan.store.clean()
     failures: dict[str, Record] = {}
     warmed: set[str] = set()
     for number, cell in enumerate(plan.wanted, start=1):
@@ -134,11 +148,29 @@ def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None
         else:
             plan.store.save(record, arrays)
             if plan.save_state is not None:
-                plan.save_state.mkdir(parents=True, exist_ok=True)
-                torch.save(dict(state), plan.save_state / f"{record.key}.pt")
+                _keep_state(state, _state_path(plan.save_state, record.key))
         tell(Progress(cell, number, len(plan.wanted), record))
-    found = [failures.get(cell.key) or plan.store.find(cell.key) for cell in plan.cells]
+    found = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
     return [record for record in found if record is not None]
+
+
+def _standing(store: Store, key: str) -> Record | None:
+    try:
+        return store.find(key)
+    except DamagedRecordError as error:  # told already when the plan was made; the other records are sound
+        print(f"note: {error.message}", file=sys.stderr)
+        return None
+
+
+def _state_path(folder: Path, key: str) -> Path:
+    return folder / f"{key}.pt"
+
+
+def _keep_state(state: Mapping[str, Tensor], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()
+    torch.save({name: value.cpu() for name, value in state.items()}, content)
+    write_whole(path, content.getvalue())
 
 
 def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:

@@ -68,7 +68,7 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     sizes = torch.bincount(shard, minlength=num_shards)
     if not partitioner.may_be_empty and int(sizes.min()) == 0:
         raise RefusedError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
-    return shard
+    return shard.to(task.device)
 
 
 def _describe(value: object) -> str:

@@ -71,7 +71,10 @@ class Record(BaseModel):
     )
     phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
     unlearn_seconds: float | None = Field(default=None, description="What serving the request is charged.")
-    counts: dict[str, int | float | None] = Field(default_factory=dict, description="shards_hit, node_epochs, steps.")
+    counts: dict[str, int | float | None] = Field(
+        default_factory=dict, description="shards_hit, node_epochs, steps of the request; fit_... of what came before."
+    )
+    claim: dict[str, str] | None = Field(default=None, description="What the method says of its forgetting, and why.")
     partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
     digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
     provenance: dict[str, Any] = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,16 +111,27 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
                 f"--forget {int(strange[0])}: not a training node of this repetition.",
                 "Only training nodes can be forgotten; other repetitions have other training nodes (--seeds).",
             )
+        _check_room(len(ids), train_ids)
         return Request(ids.sort().values)
-    count = forget.count if forget.count is not None else math.floor((forget.ratio or 0.0) * num_nodes + 0.5)
+    count = forget.count if forget.count is not None else rounded_half_up(forget.ratio or 0.0, num_nodes)
     if count == 0:
         raise UsageError(
             f"--forget-ratio {forget.ratio} of {num_nodes} nodes rounds to none.",
             "Use a larger ratio or --forget-count.",
         )
+    _check_room(count, train_ids)
+    chosen = torch.randperm(len(train_ids), generator=generator)[:count]
+    return Request(train_ids[chosen].sort().values)
+
+
+def rounded_half_up(ratio: float, number: int) -> int:
+    """Give `ratio * number` rounded half up, of the ratio as it is written: 0.145 of 100 is 15."""
+    exact = decimal.Decimal(repr(ratio)) * number
+    return int(exact.quantize(decimal.Decimal(1), rounding=decimal.ROUND_HALF_UP))
+
+
+def _check_room(count: int, train_ids: Tensor) -> None:
     if count >= len(train_ids):
         raise UsageError(
             f"The request of {count} nodes leaves none of the {len(train_ids)} training nodes.", "Forget fewer nodes."
         )
-    chosen = torch.randperm(len(train_ids), generator=generator)[:count]
-    return Request(train_ids[chosen].sort().values)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from torch import Tensor
 
 from unlearnbench import protocol, seeds
@@ -21,7 +22,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
 from unlearnbench.measure.load import LoadWatch
-from unlearnbench.metrics.base import Metric
+from unlearnbench.metrics.scoring import score
 from unlearnbench.partitioning import partition_statistics
 from unlearnbench.protocol import Split
 from unlearnbench.record import Record
@@ -30,10 +31,11 @@ from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.unlearning import Unlearner
 
 VIEWS = (View.SHARD, View.FULL)
-# A first prediction that takes more than this many times the second did work that belongs to forgetting.
+# A first call that takes more than this many times the second did work that belongs to forgetting.
 DEFERRED = 2.0
 
 Arrays = dict[str, NDArray[Any]]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -101,23 +103,24 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
         "exclusive": load.is_exclusive(),
-        "memory": {"sources": outcome.meter.sources, "reasons": outcome.meter.reasons},
+        "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
     if load.reason:
         outcome.notes.append(f"Load of the machine: {load.reason}.")
-    phases = [_renamed(row) for row in outcome.meter.phases]
-    record = Record(
-        key=cell.key,
-        status=status,
-        label=cell.method.label,
-        cell=cell.canonical(),
-        phases=phases,
-        counts=outcome.meter.counts,
-        provenance=provenance,
-        error=failure,
-        notes=outcome.notes,
-        **outcome.fields,
-    )
+    fields = {
+        "key": cell.key,
+        "label": cell.method.label,
+        "cell": cell.canonical(),
+        "phases": [_renamed(row) for row in outcome.meter.phases],
+        "provenance": provenance,
+        "notes": outcome.notes,
+    }
+    try:
+        record = Record(**fields, **outcome.fields, status=status, error=failure)
+    except ValidationError as error:
+        # What a method reports of itself must not cost its cell the record, nor the later cells their turn.
+        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+        record = Record(**fields, status="error", error=failure)
     return record, outcome.arrays, outcome.state
 
 
@@ -145,7 +148,9 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
     method: Unlearner = cell.method.build()
     with meter.phase("fit"):
         method.fit(task)
+    outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
+    fit_counts = dict(meter.counts)
     before = method.state()
     digests_before = digests(before)
     questions = _questions(graph, split.train, split, around.device)
@@ -156,11 +161,13 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
     del task
     with meter.phase("unlearn"):
         method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
-    after = outcome.state = method.state()
+    outcome.fields["counts"] = _counts(fit_counts, meter.counts)
+    after = outcome.state = _twice(meter, "state", method.state)
     digests_after = digests(after)
     questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
-    for at, (key, query) in enumerate(questions.items()):
-        answers["after", *key] = _asked(method, query, meter, first=at == 0)
+    first, *others = questions.items()
+    answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answers |= {("after", *key): method.predict(query) for key, query in others}
     _check_unchanged(method, digests_after)
 
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
@@ -176,7 +183,10 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
         outcome.notes.append("unchanged: forgetting changed no parameter.")
     finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
-    outcome.fields["metrics"] = _scores(answers, graph, split, around.metrics) if finite else {}
+    if finite:
+        labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
+        outcome.fields["metrics"], problems = score(answers, labels, around.metrics)
+        outcome.notes += problems
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
     return "ok" if finite else "diverged"
@@ -191,29 +201,32 @@ def _questions(graph: Graph, retained: Tensor, split: Split, device: torch.devic
     return found
 
 
-def _asked(method: Unlearner, query: Query, meter: Meter, first: bool) -> Tensor:
-    """Predict; the first query after a request is asked twice and timed, to find work put off."""
-    if not first:
-        return method.predict(query)
-    with meter.phase("predict-first"):
-        answer = method.predict(query)
-    with meter.phase("predict-second"):
-        again = method.predict(query)
-    if not torch.equal(answer, again) and bool(torch.isfinite(answer).all()):
-        raise RefusedError("The same query asked twice gave two answers.", "predict() must change nothing.")
+def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
+    """Call the first time after a request, and again, and time both, to find work that was put off."""
+    with meter.phase(f"{name}-first"):
+        answer = call()
+    with meter.phase(f"{name}-second"):
+        call()
     return answer
 
 
+def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
+    """Give what the request cost, and beside it, named `fit_...`, what came before."""
+    request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
+    return request | {f"fit_{name}": amount for name, amount in fit.items()}
+
+
 def _charged(meter: Meter, outcome: _Outcome) -> float:
-    """Give the seconds of the request, with what a slow first prediction took beyond the second."""
+    """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
     seconds = meter.seconds("unlearn") or 0.0
-    first, second = meter.seconds("predict-first") or 0.0, meter.seconds("predict-second") or 0.0
-    if first > DEFERRED * second:
-        outcome.notes.append(
-            f"The first prediction after the request took {first:.4f} s, the second {second:.4f} s: "
-            "the difference is charged to the request."
-        )
-        return seconds + first - second
+    for name in ("state", "predict"):
+        first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
+        if first > DEFERRED * second:
+            outcome.notes.append(
+                f"The first {name}() after the request took {first:.4f} s, the second {second:.4f} s: "
+                "the difference is charged to the request."
+            )
+            seconds += first - second
     return seconds
 
 
@@ -232,18 +245,10 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
     return partition_statistics(graph, shard, num_shards)
 
 
-def _scores(
-    answers: Mapping[tuple[str, str, str], Tensor], graph: Graph, split: Split, metrics: Sequence[Spec]
-) -> dict[str, dict[str, dict[str, float | None]]]:
-    labels = {"test": graph.y[graph.positions(split.test)], "val": graph.y[graph.positions(split.val)]}
-    scores: dict[str, dict[str, dict[str, float | None]]] = {}
-    for spec in metrics:
-        metric: Metric = spec.build()
-        for (moment, part, view), answer in answers.items():
-            name = spec.name if part == "test" else f"{part}_{spec.name}"
-            value = metric.score(labels[part], answer.cpu())
-            scores.setdefault(name, {}).setdefault(view, {})[moment] = value
-    return scores
+def _unread(cell: Cell) -> dict[str, str]:
+    if cell.training.one_by_one:
+        return {}
+    return {"seconds_per_shard": "members were trained in lockstep; --train one-by-one times each"}
 
 
 def _renamed(row: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,8 @@ class Task:
 
     def without(self, request: Request) -> Task:
         """Make the retained task: the nodes of the request, their features, labels and edges are gone."""
-        return replace(self, graph=request.apply(self.graph))
+        given = {name: rows[~torch.isin(rows[:, 0], request.ids.to(rows.device))] for name, rows in self.given.items()}
+        return replace(self, graph=request.apply(self.graph), given=given)
 
     def generator(self, *role: str | int) -> torch.Generator:
         """Make a fresh CPU generator that depends on the task's seed and the role alone."""

@@ -47,9 +47,11 @@ class Unlearner(Component, ABC):
 
     Attributes:
         claim: What it says of its forgetting.
+        claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
     """
 
     claim: Claim = Claim.NONE
+    claim_reason: str = ""
 
     @abstractmethod
     def fit(self, task: Task) -> None:
@@ -102,30 +104,27 @@ class Sharded(Unlearner):
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        self.partitioner: Partitioner = params.partitioner.build()
+        partitioner: Partitioner = params.partitioner.build()
+        self._node_by_node, self._uses_data = partitioner.node_by_node, partitioner.uses_data
         self.aggregator: Aggregator = params.aggregator.build()
         self.num_shards: int = params.num_shards
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
         """Tell `EXACT` only if each node's shard depends on its own id alone."""
-        return Claim.EXACT if self.partitioner.node_by_node else Claim.EXACT_GIVEN_PARTITION
+        return Claim.EXACT if self._node_by_node else Claim.EXACT_GIVEN_PARTITION
 
     @property
-    def claim_reason(self) -> str:
+    def claim_reason(self) -> str:  # type: ignore[override]
         """Tell what a kept partition depends on: `ids` or `content`; empty if `EXACT`."""
         if self.claim is Claim.EXACT:
             return ""
-        return "content" if self.partitioner.uses_data else "ids"
+        return "content" if self._uses_data else "ids"
 
     def fit(self, task: Task) -> None:
         """Partition (unless a partition is given), train every member, fit the aggregator."""
         with task.phase("partition"):
-            self._shard = (
-                self._given(task)
-                if "partition" in task.given
-                else checked_partition(self.partitioner, task, self.num_shards)
-            )
+            self._shard = self._given(task) if "partition" in task.given else self._computed(task)
             self._ids = task.graph.ids.clone()
         with task.phase("train"):
             self._networks = blank_networks(task, self.num_shards)
@@ -185,6 +184,10 @@ class Sharded(Unlearner):
     def kept(self) -> Mapping[str, Tensor]:
         """Give the partition of the retained nodes."""
         return {"partition": torch.stack([self._ids, self._shard], dim=1)}
+
+    def _computed(self, task: Task) -> Tensor:
+        # Built for this call alone: what a partitioner remembers must not outlive the request.
+        return checked_partition(self.params.partitioner.build(), task, self.num_shards)
 
     def _given(self, task: Task) -> Tensor:
         ids, shard = task.given["partition"].to(task.device).unbind(dim=1)

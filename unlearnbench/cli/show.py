@@ -41,6 +41,10 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
         if line:
             click.echo(line)
+    if spec.kind == "unlearner":
+        method = spec.build()
+        reason = f", the partition depends on {method.claim_reason}" if method.claim_reason else ""
+        click.echo(f"Claim: {method.claim.value}{reason}")
 
     def parameters(spec: Spec, indent: str) -> None:
         for key, info in type(spec.params).model_fields.items():

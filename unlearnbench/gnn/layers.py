@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from unlearnbench.gnn.layout import Features, Layout
+from unlearnbench.gnn.features import Features
+from unlearnbench.gnn.layout import Layout
 
 # Fused Adam works on whole vectors and finishes the rest of a tensor one by one, with other rounding.
 # A network whose share of every tensor is a multiple of this gets the same bits at any place in a stack.

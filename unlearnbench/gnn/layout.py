@@ -16,13 +16,10 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
+from unlearnbench.gnn.features import Features, RaggedFeatures
 from unlearnbench.gnn.noise import Noise
-from unlearnbench.gnn.ragged import gather_rows, ragged_product, spread
+from unlearnbench.gnn.ragged import padded_places, padded_product, ragged_product, spread
 from unlearnbench.graph import Graph
-
-
-class Features:
-    """The input features of a layout: only `Layout.linear` looks inside."""
 
 
 class Layout(ABC):
@@ -35,7 +32,7 @@ class Layout(ABC):
         noise: Where dropout comes from; None: evaluation, nothing is dropped.
     """
 
-    features = Features()
+    features: Features
 
     def __init__(self, num_networks: int, edge_index: Tensor, num_rows: int, noise: Noise | None) -> None:
         self.num_networks = num_networks
@@ -91,54 +88,26 @@ class Ragged(Layout):
         shifted = [graph.edge_index + start for graph, start in zip(parts, starts, strict=False)]
         super().__init__(len(parts), torch.cat(shifted, dim=1), starts[-1], noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
-        self._x = torch.cat([graph.x for graph in parts])
-        self._buffers: dict[int, Tensor] = {}
+        self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
 
     @cached_property
-    def _network(self) -> Tensor:
-        sizes = torch.tensor(self.sizes, device=self._x.device)
-        return torch.repeat_interleave(torch.arange(self.num_networks, device=self._x.device), sizes)
-
-    @cached_property
-    def _sparse(self) -> tuple[sparse.SparseMatrix, Tensor] | None:
-        """Keep of each network's features only the columns that occur in its rows."""
-        if not sparse.is_sparse_enough(self._x):
-            return None
-        row, column = torch.nonzero(self._x, as_tuple=True)
-        width = self._x.shape[1]
-        occurring, place = torch.unique(self._network[row] * width + column, return_inverse=True)
-        matrix = sparse.from_entries(row, place, self._x[row, column], (self.num_rows, len(occurring)))
-        return matrix, occurring
-
-    @cached_property
-    def _places(self) -> tuple[Tensor, int]:
-        """Where each row lies in a padded batch, and the batch's height."""
-        height = max(self.sizes)
-        starts = torch.tensor([0, *self.sizes[:-1]], device=self._x.device).cumsum(dim=0)
-        inside = torch.arange(self.num_rows, device=self._x.device) - starts[self._network]
-        return self._network * height + inside, height
+    def features(self) -> Features:  # type: ignore[override]
+        """Give the features of all networks."""
+        return RaggedFeatures(self._graphs)
 
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply each network's rows with its own weight."""
-        if isinstance(rows, Features):
-            if self._sparse is not None:
-                matrix, occurring = self._sparse
-                table = weight.reshape(-1, weight.shape[2])
-                return matrix @ gather_rows(table, occurring, self._buffer(weight))
-            rows = self._x
-        if self._padded:
-            places, height = self._places
-            batch = rows.new_zeros(self.num_networks * height, rows.shape[1]).index_copy(0, places, rows)
-            product = torch.bmm(batch.view(self.num_networks, height, -1), weight)
-            return product.view(self.num_networks * height, -1).index_select(0, places)
-        return ragged_product(rows, weight, self.sizes)
+        if isinstance(rows, RaggedFeatures):
+            return rows.times(weight, self._product)
+        assert isinstance(rows, Tensor)
+        return self._product(rows, weight, self.sizes)
 
-    def _buffer(self, weight: Tensor) -> Tensor:
-        if id(weight) not in self._buffers:
-            self._buffers[id(weight)] = torch.zeros(
-                weight.shape[0] * weight.shape[1], weight.shape[2], dtype=weight.dtype, device=weight.device
-            )
-        return self._buffers[id(weight)]
+    def _product(self, rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
+        if not self._padded:
+            return ragged_product(rows, weight, sizes)
+        if tuple(sizes) not in self._places:
+            self._places[tuple(sizes)] = padded_places(sizes, rows.device)
+        return padded_product(rows, weight, *self._places[tuple(sizes)])
 
     def spread(self, values: Tensor) -> Tensor:
         """Repeat each network's vector for each of its rows."""
@@ -174,6 +143,7 @@ class Shared(Layout):
 
     def __init__(self, graph: Graph, num_networks: int) -> None:
         super().__init__(num_networks, graph.edge_index, graph.num_nodes, None)
+        self.features = Features()
         self._graph = graph
 
     @cached_property

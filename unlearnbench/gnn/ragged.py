@@ -27,6 +27,28 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
     return product
 
 
+def padded_places(sizes: Sequence[int], device: torch.device) -> tuple[Tensor, int]:
+    """Say where each row lies in a batch padded to the largest network: int64 [sum(sizes)], and its height."""
+    height = max(sizes)
+    places = [network * height + torch.arange(size, device=device) for network, size in enumerate(sizes)]
+    return torch.cat(places), height
+
+
+def padded_product(rows: Tensor, weight: Tensor, places: Tensor, height: int) -> Tensor:
+    """Multiply as `ragged_product`, in one padded batch: for CUDA; bits depend on neighbours.
+
+    Args:
+        rows: float [n, a].
+        weight: float [S, a, b].
+        places: As `padded_places` gives them.
+        height: Likewise.
+    """
+    count = weight.shape[0]
+    batch = rows.new_zeros(count * height, rows.shape[1]).index_copy(0, places, rows)
+    product = torch.bmm(batch.view(count, height, -1), weight)
+    return product.view(count * height, -1).index_select(0, places)
+
+
 def spread(values: Tensor, sizes: Sequence[int]) -> Tensor:
     """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k]."""
     repeated: Tensor = _Spread.apply(values, sizes)  # type: ignore[no-untyped-call]

@@ -60,6 +60,17 @@ class PlainStack(Stack):
         """Build every network anew, each from its own generator."""
         self.copies = nn.ModuleList(self._made(generator) for generator in generators)
 
+    def fresh(self) -> Stack:
+        """Give new copies with the same parameters.
+
+        A layer of PyG that was made with `cached=True` keeps the adjacency it first saw, of
+        another graph, perhaps with nodes that were to be forgotten.
+        """
+        again = PlainStack(self._build, len(self.copies), self.num_classes)
+        for copy, module in zip(again.copies, self.copies, strict=True):
+            copy.load_state_dict(module.state_dict())
+        return again.to(next(self.parameters()).device)
+
     def own(self, network: int) -> dict[str, Tensor]:
         """Give views of one network's parameters and running statistics."""
         return dict(self.copies[network].state_dict())

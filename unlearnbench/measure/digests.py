@@ -23,7 +23,8 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
         value = state[name].detach().cpu().contiguous()
         digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-        digest.update(value.numpy().tobytes())
+        # By its bytes, since numpy does not have every type of torch.
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
     return {name: digest.hexdigest() for name, digest in hashes.items()}
 
 

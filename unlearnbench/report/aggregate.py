@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -107,7 +107,7 @@ def _costs(timed: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-def _reference_seconds(group: Group, timed: pd.DataFrame, notes: list[str]) -> dict[tuple[int, int], float]:
+def _reference_seconds(group: Group, timed: pd.DataFrame, notes: list[str]) -> dict[tuple[int, int], _Time]:
     """Give Retrain's unlearning time of each repetition; empty if it is not clear whose that is."""
     mine = timed[timed["method_name"] == REFERENCE]
     named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
@@ -121,14 +121,27 @@ def _reference_seconds(group: Group, timed: pd.DataFrame, notes: list[str]) -> d
     return _by_unit(mine.iloc[:0])
 
 
-def _by_unit(timed: pd.DataFrame) -> dict[tuple[int, int], float]:
+class _Time(NamedTuple):
+    """An unlearning time, and whether the machine was quiet meanwhile."""
+
+    seconds: float
+    quiet: bool
+
+
+def _by_unit(timed: pd.DataFrame) -> dict[tuple[int, int], _Time]:
     """Map (seed, repetition) to positive unlearning times; 0 never stands for a time."""
     known_times = timed[timed["unlearn_seconds"] > 0]
-    units = zip(known_times["seed"], known_times["repetition"], known_times["unlearn_seconds"], strict=True)
-    return {(int(seed), int(repetition)): float(seconds) for seed, repetition, seconds in units}
+    known_times = known_times.assign(exclusive=known_times["exclusive"].fillna(False))
+    columns = (known_times[name] for name in ("seed", "repetition", "unlearn_seconds", "exclusive"))
+    return {
+        (int(seed), int(repetition)): _Time(float(seconds), bool(quiet))
+        for seed, repetition, seconds, quiet in zip(*columns, strict=True)
+    }
 
 
-def _ratio(timed: pd.DataFrame, reference: Mapping[tuple[int, int], float]) -> dict[str, Any]:
+def _ratio(timed: pd.DataFrame, reference: Mapping[tuple[int, int], _Time]) -> dict[str, Any]:
     mine = _by_unit(timed)
-    ratios = [mine[unit] / reference[unit] for unit in sorted(mine.keys() & reference.keys())]
-    return {"times_retrain": geometric_mean(ratios), "times_retrain_n": len(ratios)}
+    both = sorted(mine.keys() & reference.keys())
+    quiet = sum(mine[unit].quiet and reference[unit].quiet for unit in both)
+    ratios = [mine[unit].seconds / reference[unit].seconds for unit in both]
+    return {"times_retrain": geometric_mean(ratios), "times_retrain_n": len(ratios), "ratio_quiet_n": quiet}

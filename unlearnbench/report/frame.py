@@ -25,7 +25,7 @@ PHASE_SECONDS = {
     "train_seconds": ("train", "fit/train"),
     "aggregate_seconds": ("aggregate", "fit/aggregate"),
     "unlearn_locate_seconds": ("unlearn/locate",),
-    "unlearn_train_seconds": ("unlearn/train",),
+    "unlearn_retrain_seconds": ("unlearn/retrain",),
     "unlearn_aggregate_seconds": ("unlearn/aggregate",),
     "first_predict_seconds": ("predict-first",),
     "second_predict_seconds": ("predict-second",),
@@ -199,7 +199,7 @@ def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:
 def _provenance(record: Record) -> dict[str, Any]:
     source = record.provenance
     packages = source.get("packages") or {}
-    memory = source.get("memory") or {}
+    memory = source.get("readings") or {}
     reasons = memory.get("reasons") or {}
     exclusive, threads = source.get("exclusive"), source.get("threads")
     return {

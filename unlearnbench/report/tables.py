@@ -28,6 +28,8 @@ class Column:
         show: Turns a number, and its spread if there is one, into text.
         spread: The column of the sample standard deviation.
         is_time: Whether the number suffers from a busy machine.
+        quiet: Where it stands how many of the numbers it is made of are of a quiet machine.
+        made_of: Where it stands of how many it is made.
     """
 
     title: str
@@ -35,6 +37,8 @@ class Column:
     show: Callable[[float, float | None], str]
     spread: str = ""
     is_time: bool = False
+    quiet: str = "quiet_n"
+    made_of: str = "timed"
 
     def text(self, row: pd.Series[Any]) -> str:
         """Give the text of one cell; empty where there is no number."""
@@ -43,7 +47,7 @@ class Column:
             return ""
         spread = row[self.spread] if self.spread else None
         text = self.show(float(value), None if spread is None or pd.isna(spread) else float(spread))
-        return text + (BUSY_MARK if self.is_time and row["quiet_n"] < row["timed"] else "")
+        return text + (BUSY_MARK if self.is_time and row[self.quiet] < row[self.made_of] else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,9 @@ F1 = tuple(
     for view in ("shard", "full")
 )
 UNLEARN = Column("unlearn s", "unlearn_seconds_mean", numbers.seconds, "unlearn_seconds_sd", is_time=True)
-RATIO = Column("x of Retrain", "times_retrain", numbers.ratio, is_time=True)
+RATIO = Column(
+    "x of Retrain", "times_retrain", numbers.ratio, is_time=True, quiet="ratio_quiet_n", made_of="times_retrain_n"
+)
 HIT = Column("shards hit", "shards_hit", numbers.tenths)
 TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
     "summary": ("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", numbers.whole))),

@@ -1,0 +1,43 @@
+"""Scores the stored answers of a cell with every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from unlearnbench.component import Spec
+from unlearnbench.metrics.base import Metric
+
+Scores = dict[str, dict[str, dict[str, float | None]]]
+
+
+def score(
+    answers: Mapping[tuple[str, str, str], Tensor], labels: Mapping[str, Tensor], metrics: Sequence[Spec]
+) -> tuple[Scores, list[str]]:
+    """Score answers by moment, part and view.
+
+    Args:
+        answers: (`before` or `after`, `test` or `val`, view) to log-probabilities [n, C].
+        labels: `test` and `val` to int64 [n].
+        metrics: The metrics.
+
+    Returns:
+        Metric (`val_` in front for validation nodes), view and moment to the score; and a note
+        for each metric that failed and is left out.
+    """
+    scores: Scores = {}
+    notes = []
+    for spec in metrics:
+        found: Scores = {}
+        try:
+            metric: Metric = spec.build()
+            for (moment, part, view), answer in answers.items():
+                name = spec.name if part == "test" else f"{part}_{spec.name}"
+                value = float(metric.score(labels[part], answer.cpu()))
+                found.setdefault(name, {}).setdefault(view, {})[moment] = value
+        except Exception as error:  # a plugin's metric may fail in any way; the other scores must not be lost
+            notes.append(f"The metric {spec.name} failed and is left out: {type(error).__name__}: {error}")
+        else:
+            scores |= found
+    return scores, notes
