@@ -130,7 +130,7 @@ def test_examples_run_side_by_side(catalogue: Catalogue, tmp_path: Path) -> None
     records = execute(make_plan(make_config({**settings, "out": tmp_path, "device": "cpu"}), catalogue))
     assert [(record.label, record.status) for record in records] == [
         ("retrain", "ok"),
-        ("sharded[aggregator=largest,num_shards=5,partitioner=degree]", "ok"),
+        ("sharded[partitioner=degree,aggregator=largest,num_shards=5]", "ok"),
         ("from-scratch", "ok"),
     ]
     retrain, sharded, again = records

@@ -141,7 +141,7 @@ def test_a_plugin_is_installed_by_pip_and_used_from_the_command_line(tmp_path: P
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "warning: plugin bad of ub-bad was not loaded: ModuleNotFoundError" in ran.stderr
-    assert "sharded[num_shards=4,partitioner=cards]" in ran.stdout
+    assert "sharded[partitioner=cards,aggregator=mean,num_shards=4]" in ran.stdout
     (path,) = work.glob("out/records/*/digits/sharded/*.json")
     record = json.loads(path.read_text())
     assert record["status"] == "ok"

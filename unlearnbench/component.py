@@ -31,6 +31,7 @@ class Component:
         presets: Named sets of parameters, dotted where they reach into a part:
             `{"paper": {"partitioner.balance": "none"}}`.
         default_preset: How a component that has presets calls its own defaults.
+        named_by_parts: Whether tables always show which parts it is made of, default ones too.
     """
 
     name: ClassVar[str]
@@ -39,6 +40,7 @@ class Component:
     reference: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     default_preset: ClassVar[str] = ""
+    named_by_parts: ClassVar[bool] = False
 
     class Params(ComponentParams):
         """No parameters."""

@@ -176,11 +176,14 @@ def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
 
 
 def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
-    """Write a spec the one way that equal specs are written: with the fewest arguments, in order."""
+    """Write a spec the one way that equal specs are written: with the fewest arguments, parts first."""
     name = catalogue.plain_name(spec.kind, spec.name, spec.distribution)
     start: Arguments = {"preset": spec.preset} if spec.preset != spec.cls.default_preset else {}
     fields = type(spec.params).model_fields
     start |= {key: _text(value) for key, value in _plain(spec).items() if fields[key].is_required()}
+    parts = [key for key, _ in spec.parts()]
+    if spec.cls.named_by_parts:
+        start |= {key: _label(catalogue, chosen) for key, chosen in spec.parts()}
     base = _resolve(catalogue, spec.kind, Bracket(name, start))
     arguments = {**start, **_difference(catalogue, base, spec)}
     whole = spec.canonical()
@@ -191,7 +194,9 @@ def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
             if bare not in arguments and _gives(catalogue, spec.kind, Bracket(name, shorter), whole):
                 arguments = shorter
                 break
-    return Bracket(name, dict(sorted(arguments.items(), key=lambda item: (item[0] != "preset", item[0]))))
+    places = {"preset": -1} | {key: place for place, key in enumerate(parts)}
+    ordered = sorted(arguments, key=lambda key: (places.get(key, len(parts)), key))
+    return Bracket(name, {key: arguments[key] for key in ordered})
 
 
 def _difference(catalogue: Catalogue, base: Spec, spec: Spec) -> Arguments:

@@ -94,6 +94,7 @@ class Sharded(Unlearner):
     version = 1
     summary = "Any partitioner with any aggregator: members of the shards that were hit are retrained."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
+    named_by_parts = True
 
     class Params(ComponentParams):
         """Shards, and the two parts."""

@@ -18,6 +18,7 @@ class GraphEraser(Sharded):
     summary = "Shards by balanced embedding k-means, members pooled with learned weights."
     reference = 'Chen et al., "Graph Unlearning", CCS 2022'
     default_preset = "repaired"
+    named_by_parts = False
     presets = {
         "paper": {
             "partitioner.embedding": "logits",

@@ -19,6 +19,7 @@ class GraphRevoker(Sharded):
     summary = "Retrains the shards hit: property-aware shards, contrastive aggregation."
     reference = "Zhang et al., GraphRevoker, WWW 2024"
     default_preset = "repaired"
+    named_by_parts = False
     presets = {
         "paper": {
             "partitioner.epochs": 30,

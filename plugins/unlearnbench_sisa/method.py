@@ -13,6 +13,7 @@ class Sisa(Sharded):
     version = 1
     summary = "Random shards, mean of the members' probabilities."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021, section IV"
+    named_by_parts = False
 
     class Params(Sharded.Params):
         """The parts of SISA."""
