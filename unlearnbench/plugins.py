@@ -238,7 +238,7 @@ def _identity(distribution: Any) -> tuple[str, str]:
     """Name a distribution and its version; damaged metadata may lack either, or not be readable."""
     try:
         return normal_name(distribution.name), distribution.version or "0"
-    except Exception:
+    except Exception:  # importlib raises whatever the damage leads to
         return UNKNOWN, "0"
 
 
