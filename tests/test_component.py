@@ -333,7 +333,8 @@ def test_equal_specs_have_one_label_and_it_is_the_shortest(catalogue: Catalogue,
     "label",
     ["retrain", "sisa[num_shards=3]", "sisa[aggregator=majority]", "graphrevoker[sem_weight=0,time_weight=0]",
      "graphrevoker[partitioner.epochs=5]", "graphrevoker[preset=paper]", "graphrevoker[preset=released,keep=0.5]",
-     "grapheraser[slack=0]", "sharded[partitioner=gpa,aggregator=contrastive]", "sharded[partitioner=hash,aggregator=mean]",
+     "grapheraser[slack=0]", "sharded[partitioner=gpa,aggregator=contrastive]",
+     "sharded[partitioner=hash,aggregator=mean]",
      "sharded[partitioner=bekm[slack=0],aggregator=mean,num_shards=7]"],
 )  # fmt: skip
 def test_labels_of_first_party_methods(installed: Catalogue, label: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,17 +13,27 @@ from torch import Tensor
 SPARSE_BELOW = 0.15
 
 
-@dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """A constant sparse matrix, float32, compressed by rows, and its transpose.
+    """A constant sparse matrix, compressed by rows; its transpose is built when it is first needed.
 
     Args:
         csr: `torch.sparse_csr` [n, m].
-        transposed: `torch.sparse_csr` [m, n].
+        transposed: `torch.sparse_csr` [m, n], where it is known already.
     """
 
-    csr: Tensor
-    transposed: Tensor
+    def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
+        self.csr = csr
+        self._transposed = transposed
+
+    @property
+    def transposed(self) -> Tensor:
+        """Give the transpose, compressed by rows: only a backward pass needs it."""
+        if self._transposed is None:
+            counts = self.csr.crow_indices().diff()
+            row = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+            shape = (self.csr.shape[1], self.csr.shape[0])
+            self._transposed = _compressed(self.csr.col_indices(), row, self.csr.values(), shape)
+        return self._transposed
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,7 +59,7 @@ def from_entries(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, i
         value: float32 [k].
         shape: (n, m).
     """
-    return SparseMatrix(_compressed(row, column, value, shape), _compressed(column, row, value, (shape[1], shape[0])))
+    return SparseMatrix(_compressed(row, column, value, shape))
 
 
 def from_edges(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None) -> SparseMatrix:
