@@ -31,6 +31,9 @@ class Component:
         presets: Named sets of parameters, dotted where they reach into a part:
             `{"paper": {"partitioner.balance": "none"}}`.
         default_preset: How a component that has presets calls its own defaults.
+        requires: Modules it imports that its distribution need not have installed, each with what
+            pip must be given: `{"pymetis": "unlearnbench[metis]"}`. Looked for before any
+            training; so import them where they are used, not at the top of the module.
     """
 
     name: ClassVar[str]
@@ -39,6 +42,7 @@ class Component:
     reference: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     default_preset: ClassVar[str] = ""
+    requires: ClassVar[Mapping[str, str]] = {}
 
     class Params(ComponentParams):
         """No parameters."""
