@@ -221,6 +221,31 @@ def test_deployed_parameters_are_kept_on_request(command: Any, tmp_path: Path) -
     assert {name: value.tolist() for name, value in state.items()} == {"members/000/weight": [1.0]}
 
 
+def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("run", "-m", "sisa", *ONCE, *SHARDS, "--no-reference", "--out", str(out), "--train")
+    found = {}
+    for train in ("lockstep", "one-by-one"):
+        told = command(*arguments, train)
+        assert told.code == 0
+        assert f", {train}\n" in told.err
+        assert "1 cells: 1 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
+    for path in out.glob("records/*/*/*/*.json"):
+        record = read_record(path)
+        found[record.cell["training"]["one_by_one"]] = record
+    together, alone = found[False], found[True]
+    assert alone.digests == together.digests
+    assert alone.metrics == together.metrics
+    reasons = {name: record.provenance["readings"]["reasons"] for name, record in found.items()}
+    assert "--train one-by-one" in reasons[False]["seconds_per_shard"]
+    assert "seconds_per_shard" not in reasons[True]
+    times = {
+        row["name"]: row["seconds"] for row in alone.phases if row["name"].startswith("train/") and row["seconds"] > 0
+    }
+    assert len(times) == 3, alone.phases
+    assert not any(row["name"].startswith("train/") for row in together.phases)
+
+
 @pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])
 def test_report_and_leaderboard_rebuild_what_records_say(command: Any, tmp_path: Path, style: str) -> None:
     out = str(tmp_path / "out")
