@@ -8,67 +8,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from plugin_samples import TOYS, Write, install, write_distribution
+from command_line import ONCE, SHARDS, SMALL, Told, command, files_of, install, records_of
+from plugin_samples import TOYS, Write, write_distribution
 
-from unlearnbench.cli import COMMANDS, cli, main
+from unlearnbench.cli import COMMANDS, cli
 from unlearnbench.hookspecs import KINDS
-from unlearnbench.protocol import split
-from unlearnbench.record import Record, read_record
-from unlearnbench.testing.graphs import toy_graph
+from unlearnbench.record import read_record
 
-__all__ = ["install"]
+__all__ = ["command", "install"]
 
 WAIT_SECONDS = 100.0
-SMALL = ("--datasets", "toy", "--epochs", "2", "--num-shards", "3")
-ONCE = (*SMALL, "--repetitions", "1")
-
-
-class Told:
-    """How a command ended and what it said."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def command(
-    install: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Any]:
-    """Give a function that runs a command in this process, in an empty folder, with the toy methods installed."""
-    install("ub-toys", TOYS)
-    monkeypatch.chdir(tmp_path)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def run(*arguments: str) -> Told:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main(list(arguments))
-        said = capsys.readouterr()
-        return Told(int(caught.value.code or 0), said.out, said.err)
-
-    yield run
-    signal.signal(signal.SIGTERM, before)
-
-
-def records_of(out: Path) -> dict[tuple[str, int], Record]:
-    """Read every record, by method and repetition."""
-    found = [read_record(path) for path in sorted(out.glob("records/*/*/*/*.json"))]
-    return {(record.cell["method"]["name"], record.cell["repetition"]): record for record in found}
-
-
-def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
-    """Take note of every record and its arrays: inode, time of writing, content."""
-    return {
-        path: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
-        for path in sorted(out.glob("records/*/*/*/*"))
-    }
 
 
 def test_help_names_every_command_and_each_has_its_own() -> None:
@@ -183,31 +138,51 @@ def test_dry_run_lists_cells_and_writes_nothing(command: Any, tmp_path: Path) ->
 
 def test_what_is_there_is_not_computed_again_however_it_is_written(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = command("run", "-m", "sisa,steady", *ONCE, "--out", str(out))
+    first = command("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", str(out))
     assert first.code == 0
     assert set(records_of(out)) == {("retrain", 0), ("sisa", 0), ("steady", 0)}
     assert all(record.status == "ok" for record in records_of(out).values())
     assert "sisa[num_shards=3]" in first.out
     before = files_of(out)
     same = [
-        ("-m", "sisa,steady", *ONCE),
+        ("-m", "sisa,steady", *ONCE, *SHARDS),
         ("-m", "steady", "-m", "sisa[num_shards=3,partitioner=random]", "-d", "toy", "--epochs", "2", "--seeds", "0"),
-        ("-m", "steady,ub-toys:steady,retrain,sisa", *ONCE, "--forget-ratio", "0.005", "--set", "training.lr=0.01"),
-        ("-m", "sisa[aggregator=mean],steady", *ONCE, "--models", "gcn[]", "--device", "cpu", "--overwrite", "never"),
+        (
+            "-m",
+            "steady,ub-toys:steady,retrain,sisa",
+            *ONCE,
+            *SHARDS,
+            "--forget-ratio",
+            "0.005",
+            "--set",
+            "training.lr=0.01",
+        ),
+        (
+            "-m",
+            "sisa[aggregator=mean],steady",
+            *ONCE,
+            *SHARDS,
+            "--models",
+            "gcn[]",
+            "--device",
+            "cpu",
+            "--overwrite",
+            "never",
+        ),
     ]
     for arguments in same:
         told = command("run", *arguments, "--out", str(out))
         assert told.code == 0
-        assert "3 cells: 3 ok; 3 were there already." in told.err
+        assert "3 cells: 3 ok, 0 failed, 0 refused, 0 diverged; 3 were there already." in told.err
         assert files_of(out) == before
-    told = command("run", "-m", "sisa,steady", *ONCE, "--out", str(out), "--forget-count", "2")
-    assert "3 cells: 3 ok; 0 were there already." in told.err
+    told = command("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", str(out), "--forget-count", "2")
+    assert "3 cells: 3 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
     assert {path: files_of(out)[path] for path in before} == before
 
 
 def test_overwriting_computes_all_again_with_the_same_outcome(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ("run", "-m", "sisa", *ONCE, "--out", str(out))
+    arguments = ("run", "-m", "sisa", *ONCE, *SHARDS, "--out", str(out))
     command(*arguments)
     before, files = records_of(out), files_of(out)
     assert "0 were there already" in command(*arguments, "--overwrite", "always").err
@@ -215,44 +190,6 @@ def test_overwriting_computes_all_again_with_the_same_outcome(command: Any, tmp_
     assert {name: record.metrics for name, record in after.items()} == {n: r.metrics for n, r in before.items()}
     assert {name: record.digests for name, record in after.items()} == {n: r.digests for n, r in before.items()}
     assert all(files_of(out)[path][:2] != files[path][:2] for path in files)
-
-
-def test_a_failing_method_fails_alone_and_is_the_only_one_run_again(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    arguments = ("run", "-m", "steady,failing,sisa", *ONCE, "--out", str(out))
-    monkeypatch.setenv("TOY_FAILS", "1")
-    told = command(*arguments)
-    assert told.code == 1
-    assert "4 cells: 1 error, 3 ok; 0 were there already." in told.err
-    assert "failing repetition 0: error: RuntimeError: fails on purpose" in told.err
-    assert "steady" in told.out
-    records = records_of(out)
-    assert {name: record.status for (name, _), record in records.items()} == {
-        "retrain": "ok", "steady": "ok", "failing": "error", "sisa": "ok",
-    }  # fmt: skip
-    failure = records["failing", 0]
-    assert failure.error is not None
-    assert failure.error["type"] == "RuntimeError"
-    assert "fails on purpose" in failure.error["traceback"]
-    assert "ub_toys.py" in failure.error["traceback"]
-    assert failure.key in told.err
-    assert failure.metrics == {}
-    assert [path.name for path in out.glob("records/*/*/failing/*")] == [f"{failure.key}.error.json"]
-
-    finished = {path: kept for path, kept in files_of(out).items() if path.parent.name != "failing"}
-    told = command(*arguments, "--overwrite", "never")
-    assert told.code == 1
-    assert "1 of them failed before" in told.err
-    assert command(*arguments).code == 1
-    monkeypatch.delenv("TOY_FAILS")
-    told = command(*arguments)
-    assert told.code == 0
-    assert "4 cells: 4 ok; 3 were there already." in told.err
-    assert {path: files_of(out)[path] for path in finished} == finished
-    assert sorted(path.suffix for path in out.glob("records/*/*/failing/*")) == [".json", ".npz"]
-    assert not list(out.rglob("*.error.json"))
 
 
 def test_methods_that_do_nothing_diverge_or_equal_each_other_are_told(command: Any, tmp_path: Path) -> None:
@@ -274,23 +211,6 @@ def test_methods_that_do_nothing_diverge_or_equal_each_other_are_told(command: A
     assert "twin and steady" in same
 
 
-def test_nodes_to_forget_are_named_by_their_ids(command: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    graph = toy_graph(100, first_id=5000)
-    parts = split(graph, 0, "toy", 0)
-    wanted = [int(parts.train[7]), int(parts.train[2])]
-    told = command("run", "-m", "sisa", *ONCE, "--forget", ",".join(map(str, wanted)), "--out", str(out))
-    assert told.code == 0
-    for record in records_of(out).values():
-        assert record.cell["protocol"]["forget"] == {"kind": "node", "ids": sorted(wanted)}
-        assert record.requests[0]["count"] == 2
-    stranger = int(parts.test[0])
-    told = command("run", "-m", "sisa", *ONCE, "--forget", str(stranger), "--out", str(tmp_path / "other"))
-    assert told.code == 2
-    assert f"--forget {stranger}: not a training node" in told.err
-    assert not (tmp_path / "other").exists()
-
-
 def test_deployed_parameters_are_kept_on_request(command: Any, tmp_path: Path) -> None:
     import torch
 
@@ -299,6 +219,31 @@ def test_deployed_parameters_are_kept_on_request(command: Any, tmp_path: Path) -
     ((_, record),) = records_of(tmp_path / "out").items()
     state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
     assert {name: value.tolist() for name, value in state.items()} == {"members/000/weight": [1.0]}
+
+
+def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("run", "-m", "sisa", *ONCE, *SHARDS, "--no-reference", "--out", str(out), "--train")
+    found = {}
+    for train in ("lockstep", "one-by-one"):
+        told = command(*arguments, train)
+        assert told.code == 0
+        assert f", {train}\n" in told.err
+        assert "1 cells: 1 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
+    for path in out.glob("records/*/*/*/*.json"):
+        record = read_record(path)
+        found[record.cell["training"]["one_by_one"]] = record
+    together, alone = found[False], found[True]
+    assert alone.digests == together.digests
+    assert alone.metrics == together.metrics
+    reasons = {name: record.provenance["readings"]["reasons"] for name, record in found.items()}
+    assert "--train one-by-one" in reasons[False]["seconds_per_shard"]
+    assert "seconds_per_shard" not in reasons[True]
+    times = {
+        row["name"]: row["seconds"] for row in alone.phases if row["name"].startswith("train/") and row["seconds"] > 0
+    }
+    assert len(times) == 3, alone.phases
+    assert not any(row["name"].startswith("train/") for row in together.phases)
 
 
 @pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])
@@ -384,7 +329,7 @@ def test_two_plugins_with_one_method_are_told_apart(command: Any, install: Write
     assert "ub-a:gif or ub-b:gif" in told.err
     told = command("run", "-m", "ub-a:gif,ub-b:gif", *ONCE, "--no-reference", "--out", str(out))
     assert told.code == 0
-    assert "2 cells: 2 ok" in told.err
+    assert "2 cells: 2 ok, 0 failed" in told.err
     assert len(list(out.glob("records/*/toy/gif/*.json"))) == 2
 
 
@@ -480,7 +425,7 @@ def test_a_stopped_run_loses_its_running_cell_alone_and_goes_on(
 
     told = command(*TWELVE[:-1], str(out))
     assert told.code == 0
-    assert "12 cells: 12 ok; 5 were there already." in told.err
+    assert "12 cells: 12 ok, 0 failed, 0 refused, 0 diverged; 5 were there already." in told.err
     assert set(records_of(out)) == ALL
     after = files_of(out)
     assert {path: after[path] for path in before} == before
@@ -494,7 +439,7 @@ def test_two_processes_on_one_store_do_not_harm_each_other(
     folder.mkdir()
     meeting.mkdir()
     monkeypatch.setenv("TOY_MEETS", str(meeting))
-    arguments = ("run", "-m", "meeting,sisa,steady", *SMALL, "--repetitions", "3", "--no-reference", "--out")
+    arguments = ("run", "-m", "meeting,sisa,steady", *SMALL, *SHARDS, "--repetitions", "3", "--no-reference", "--out")
     process = Process(folder, *arguments, "out")
     try:
         here = command(*arguments, str(folder / "out"))
@@ -504,7 +449,7 @@ def test_two_processes_on_one_store_do_not_harm_each_other(
     assert len(list(meeting.iterdir())) == 2
     for told in (here, there):
         assert told.code == 0
-        assert "9 cells: 9 ok; 0 were there already." in told.err
+        assert "9 cells: 9 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
     records = records_of(folder / "out")
     assert len(records) == 9
     assert all(record.status == "ok" for record in records.values())

@@ -123,74 +123,6 @@ def test_a_run_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixt
         read_run_file(tmp_path / "latin.toml")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), ("No method is named", "unlearnbench ls unlearner")),
-        (("-m", "retrian"), ("Unknown unlearner 'retrian'", "Did you mean retrain")),
-        (("-m", "sisa,sharded[partitioner=hsah]"), ("Unknown partitioner 'hsah'", "hash")),
-        (("-m", "sisa[num_shrads=3]"), ("sisa has no parameter 'num_shrads'", "num_shards")),
-        (("-m", "sisa[num_shards=0]"), ("sisa[num_shards=0]",)),
-        (("-m", "sisa", "-d", "toyy"), ("Unknown dataset 'toyy'", "toy")),
-        (("-m", "sisa", "--models", "gnc"), ("Unknown model 'gnc'", "gcn")),
-        (("-m", "sisa", "--num-shards", "71"), ("71 shards", "70 training nodes", "toy")),
-        (("-m", "sisa[num_shards=71]"), ("71 shards", "70 training nodes")),
-        (("-m", "sisa", "--num-shards", "0"), ("num_shards = 0",)),
-        (("-m", "sisa", "--epochs", "0"), ("epochs = 0",)),
-        (("-m", "sisa", "--epochs", "many"), ("'many'", "--epochs")),
-        (("-m", "sisa", "--seeds", "3,4,3"), ("3 is named twice",)),
-        (("-m", "sisa", "--seeds", "3,x"), ("--seeds 3,x", "'x'")),
-        (("-m", "sisa", "--seeds", "1", "--repetitions", "2"), ("--repetitions", "--seeds")),
-        (("-m", "sisa", "--repetitions", "0"), ("repetitions = 0",)),
-        (("-m", "sisa", "--forget-ratio", "5"), ("--forget-ratio 5", "0.05")),
-        (("-m", "sisa", "--forget-ratio", "0"), ("--forget-ratio 0",)),
-        (("-m", "sisa", "--forget-ratio", "-0.1"), ("--forget-ratio -0.1",)),
-        (("-m", "sisa", "--forget-ratio", "1"), ("--forget-ratio 1",)),
-        (("-m", "sisa", "--forget-ratio", "nan"), ("--forget-ratio nan",)),
-        (("-m", "sisa", "--forget-ratio", "0.004"), ("rounds to none",)),
-        (("-m", "sisa", "--forget-count", "0"), ("--forget-count 0",)),
-        (("-m", "sisa", "--forget-count", "-3"), ("--forget-count -3",)),
-        (("-m", "sisa", "--forget-count", "70"), ("70 nodes", "70 training nodes")),
-        (("-m", "sisa", "--forget-count", "2", "--forget-ratio", "0.1"), ("one way", "ratio, count")),
-        (("-m", "sisa", "--forget", "5000", "--forget-count", "1"), ("count, ids",)),
-        (("-m", "sisa", "--forget", "5000,5000"), ("5000", "twice")),
-        (("-m", "sisa", "--forget", "12"), ("--forget 12", "not a training node")),
-        (("-m", "sisa", "--set", "training.lr"), ("--set training.lr", "KEY=VALUE")),
-        (("-m", "sisa", "--set", "training.lrr=1"), ("--set training.lrr", "Did you mean training.lr?")),
-        (("-m", "sisa", "--set", "training.lr=fast"), ("--set training.lr=fast", "not a number")),
-        (("-m", "sisa", "--set", "training.lr=-1"), ("--set training.lr=-1", "out of range")),
-        (("-m", "sisa", "--set", "training.lr=nan"), ("--set training.lr=nan", "out of range")),
-        (("-m", "sisa", "--set", "seed=1.5"), ("--set seed=1.5",)),
-        (("-m", "sisa", "--set", "seed=1", "--set", "seed=2"), ("--set seed is given twice",)),
-        (("-m", "sisa", "--set", "model.hiddn=16"), ("--set model.hiddn", "hidden")),
-        (("-m", "sisa", "--device", "cuda:77"), ("--device cuda:77", "Present: cpu")),
-        (("-m", "sisa", "--device", "tpu"), ("--device tpu", "Present: cpu")),
-        (("-m", "sisa", "--threads", "0"), ("threads = 0",)),
-        (("-m", "sisa", "--overwrite", "sometimes"), ("--overwrite", "only-missing")),
-        (("-m", "sisa", "--reptitions", "2"), ("--reptitions", "--repetitions")),
-        (("-m", "sisa", "stray"), ("stray",)),
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_told_before_any_work(
-    arguments: tuple[str, ...],
-    said: tuple[str, ...],
-    install: Write,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    install("ub-toys", TOYS)
-    out = tmp_path / "out"
-    small = [] if "--seeds" in arguments or "--repetitions" in arguments else ["--repetitions", "1"]
-    epochs = [] if "--epochs" in arguments else ["--epochs", "1"]
-    dataset = [] if "-d" in arguments else ["-d", "toy"]
-    assert run_main("run", *arguments, *small, *epochs, *dataset, "--out", str(out)) == 2
-    told = capsys.readouterr()
-    assert all(part in told.err for part in said), told.err
-    assert told.out == ""
-    assert "Traceback" not in told.err
-    assert not out.exists()
-
-
 def test_results_folder_that_is_a_file(install: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install("ub-toys", TOYS)
     out = tmp_path / "out"
@@ -242,19 +174,3 @@ def test_a_nested_table_of_settings_is_a_dotted_key() -> None:
     config = make_config({"methods": ["sisa"], "set": {"training": {"lr": 0.5}, "seed": 3}})
     assert config.training_settings().lr == 0.5
     assert config.base_seed() == 3
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"seeds": [1], "repetitions": 3}, "both given"),
-        ({"epochs": 3, "set": {"training.epochs": 4}}, "given twice"),
-        ({"set": {"training.epochs": 2.5}}, "not a whole number"),
-        ({"set": {"training.epochs": 0}}, "out of range"),
-        ({"set": {"training.lr": float("inf")}}, "out of range"),
-        ({"set": {"training.lr": True}}, "not a whole number|not a number"),
-    ],
-)
-def test_settings_that_contradict_or_make_no_sense_are_refused(values, said) -> None:
-    with pytest.raises(UsageError, match=said):
-        make_config({"methods": ["sisa"], **values}).training_settings()

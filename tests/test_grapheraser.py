@@ -146,27 +146,6 @@ def test_a_large_tolerance_stops_after_the_first_round():
     assert balanced_k_means(points, points[:2], 1, 3, 20, tolerance=6.3).tolist() == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("n", "num_shards", "delta", "expected"), [(100, 10, 0.005, 11), (1895, 20, 0.005, 104), (8, 4, 0, 2)]
-)
-def test_capacity_of_the_paper(n, num_shards, delta, expected):
-    assert paper_capacity(n, num_shards, delta) == expected
-
-
-def test_more_shards_than_nodes_names_both():
-    task = make_task(make_graph(n=3))
-    with pytest.raises(UsageError, match=r"4 shards for 3"):
-        checked_partition(bekm(), task, 4)
-    with pytest.raises(UsageError, match=r"4 shards for 3"):
-        checked_partition(bekm(capacity="paper"), task, 4)
-
-
-@pytest.mark.parametrize("capacity", ["slack", "paper"])
-def test_identical_embeddings_fill_every_shard(capacity):
-    shard = checked_partition(bekm(capacity=capacity, slack=0, delta=0), make_task(without_edges(torch.ones(8, 3))), 4)
-    assert torch.bincount(shard).tolist() == [2, 2, 2, 2]
-
-
 @pytest.mark.parametrize("embedding", ["propagated", "logits", "hidden"])
 @pytest.mark.parametrize("num_shards", [1, 4, 7])
 def test_every_shard_keeps_its_bounds(embedding, num_shards):

@@ -81,20 +81,9 @@ def test_bounds_by_hand():
     assert shard_bounds(5, 5, 0.9) == (1, 2)
 
 
-def test_equal_costs_still_fill_every_shard():
-    for assign in (assign_by_pairs, assign_by_nodes):
-        assert torch.bincount(assign(torch.zeros(8, 4), 2, 2)).tolist() == [2, 2, 2, 2]
-
-
 def test_bounds_that_cannot_hold_are_refused():
     with pytest.raises(UsageError, match="do not fit"):
         assign_by_pairs(torch.rand(10, 3), 1, 3)
-
-
-def test_more_shards_than_nodes_is_an_error_that_names_both():
-    partitioner = resolve(load_catalogue(), "partitioner", "random").build()
-    with pytest.raises(UsageError, match="4 shards for 3 training nodes"):
-        checked_partition(partitioner, toy_task(toy_graph(num_nodes=3)), 4)
 
 
 class Odd(Partitioner):
@@ -122,37 +111,6 @@ def test_a_partitioner_that_breaks_its_contract_is_named(result, message):
     with pytest.raises(RefusedError, match=message) as error:
         checked_partition(Odd(result), toy_task(), 3)
     assert "odd" in str(error.value)
-
-
-def partitioner_names():
-    return load_catalogue().names("partitioner")
-
-
-@pytest.mark.parametrize("name", partitioner_names())
-@pytest.mark.parametrize("kind", ["plain", "no edges", "one class", "identical", "tight"])
-def test_every_partitioner_places_every_node_once_within_bounds_and_gives_the_same_answer_twice(name, kind):
-    graph = toy_graph(num_nodes=47, first_id=FIRST_ID)
-    shards = 5
-    if kind == "no edges":
-        graph = Graph(graph.x, graph.y, torch.empty(2, 0, dtype=torch.int64), graph.ids, 3)
-    elif kind == "one class":
-        graph = Graph(graph.x, torch.zeros_like(graph.y), graph.edge_index, graph.ids, 3)
-    elif kind == "identical":
-        graph = Graph(torch.ones_like(graph.x), graph.y, graph.edge_index, graph.ids, 3)
-    elif kind == "tight":
-        shards = 47
-    partitioner = resolve(load_catalogue(), "partitioner", name).build()
-    task = toy_task(graph)
-    copies = [t.clone() for t in (graph.x, graph.y, graph.edge_index, graph.ids)]
-    state = torch.random.get_rng_state()
-    shard = checked_partition(partitioner, task, shards)
-    assert torch.equal(shard, checked_partition(partitioner, task, shards))
-    assert torch.equal(state, torch.random.get_rng_state())
-    assert all(torch.equal(a, b) for a, b in zip(copies, (graph.x, graph.y, graph.edge_index, graph.ids), strict=True))
-    if not partitioner.may_be_empty:
-        sizes = torch.bincount(shard, minlength=shards)
-        assert int(sizes.min()) >= max(1, math.floor(0.9 * 47 / shards))
-        assert int(sizes.max()) <= math.ceil(1.1 * 47 / shards)
 
 
 def test_a_shuffle_gives_near_equal_shards_and_a_hash_ignores_the_other_nodes():

@@ -71,37 +71,6 @@ def test_requests_are_training_ids_never_positions():
         assert bool(torch.isin(request.ids, train).all())
 
 
-@pytest.mark.parametrize(
-    ("ratio", "nodes", "count"),
-    [(0.005, 2708, 14), (0.005, 3327, 17), (0.29, 100, 29), (0.57, 100, 57), (0.145, 100, 15)],
-)
-def test_a_ratio_is_of_all_nodes_and_rounded_half_up(ratio, nodes, count):
-    request = draw(Forget(ratio), torch.arange(nodes), nodes, torch.Generator().manual_seed(0))
-    assert len(request.ids) == count
-
-
-def test_requests_that_cannot_be_served_are_refused():
-    train = torch.arange(100, 110)
-    chance = torch.Generator().manual_seed(0)
-    with pytest.raises(UsageError, match="rounds to none"):
-        draw(Forget(0.01), train, 10, chance)
-    with pytest.raises(UsageError, match="leaves none"):
-        draw(Forget(None, 10), train, 100, chance)
-    with pytest.raises(UsageError, match="leaves none"):
-        draw(Forget(None, None, tuple(range(100, 110))), train, 200, chance)
-    with pytest.raises(UsageError, match="--forget 150"):
-        draw(Forget(None, None, (100, 150)), train, 200, chance)
-    for ratio in (5, 0, -0.1, 3.0, 1.0, float("nan")):
-        with pytest.raises(UsageError, match="not between 0 and 1"):
-            Forget(ratio)
-    with pytest.raises(UsageError, match="one way"):
-        Forget(0.1, 3)
-    with pytest.raises(UsageError, match="positive"):
-        Forget(None, 0)
-    with pytest.raises(UsageError, match="7 twice"):
-        Forget(None, None, (7, 7))
-
-
 def edges_by_id(graph):
     return sorted((int(graph.ids[a]), int(graph.ids[b])) for a, b in graph.edge_index.t())
 

@@ -32,6 +32,9 @@ class Component:
             `{"paper": {"partitioner.balance": "none"}}`.
         default_preset: How a component that has presets calls its own defaults.
         named_by_parts: Whether tables always show which parts it is made of, default ones too.
+        requires: Modules it imports that its distribution need not have installed, each with what
+            pip must be given: `{"pymetis": "unlearnbench[metis]"}`. Looked for before any
+            training; so import them where they are used, not at the top of the module.
     """
 
     name: ClassVar[str]
@@ -41,6 +44,7 @@ class Component:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     default_preset: ClassVar[str] = ""
     named_by_parts: ClassVar[bool] = False
+    requires: ClassVar[Mapping[str, str]] = {}
 
     class Params(ComponentParams):
         """No parameters."""

@@ -53,6 +53,18 @@ class RunConfig(BaseModel):
     def _split(cls, value: Any) -> Any:
         return split_names([value]) if isinstance(value, str) else value
 
+    @field_validator(
+        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "threads",
+        mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _refuse_truth(cls, value: Any) -> Any:
+        # Python counts true as 1.
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, bool):
+                raise ValueError(f"{str(item).lower()} is no number")
+        return value
+
     @field_validator("seeds")
     @classmethod
     def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:

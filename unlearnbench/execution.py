@@ -23,6 +23,7 @@ from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
+from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
 from unlearnbench.record import DamagedRecordError, Record
@@ -71,8 +72,9 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     """Look everything up and check everything, before any training.
 
     Raises:
-        UsageError: An unknown name, a setting out of range, a device that is absent, a request
-            or a number of shards that does not fit a dataset.
+        UsageError: An unknown name, a setting out of range, a device that is absent, a module that
+            a component needs and that is not there, a request or a number of shards that does not
+            fit a dataset.
         NothingMatchedError: There is no cell.
     """
     device = choose_device(config.device)
@@ -84,6 +86,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     metrics, left_out = _metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
+    check_needs([*datasets, *models, *methods])
     graphs = {spec.label: load_graph(spec.build(), data_root(config.data_root)) for spec in datasets}
     cells = []
     for dataset in datasets:
@@ -228,12 +231,23 @@ def choose_device(name: str) -> torch.device:
 
 def _methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     specs = []
+    reached = config.num_shards is None
     for bracket in config.brackets(config.methods):
         spec = resolve(catalogue, "unlearner", bracket)
-        if config.num_shards is not None and "num_shards" in type(spec.params).model_fields:
+        if (
+            config.num_shards is not None
+            and "num_shards" in type(spec.params).model_fields
+            and "num_shards" not in bracket.arguments
+        ):
+            reached = True
             arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
             spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
         specs.append(spec)
+    if specs and not reached:
+        raise UsageError(
+            f"--num-shards {config.num_shards} reaches no method.",
+            "Only sharded methods have shards, and a number in a method's bracket wins. Leave --num-shards out.",
+        )
     if specs and config.reference:
         specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
     return _distinct(specs)
@@ -251,13 +265,15 @@ def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
 
 
 def _metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
-    """Look up every metric; one that a plugin broke is left out with a notice, since nobody asked for it by name."""
+    """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
     found, left_out = [], []
     for name in catalogue.names("metric"):
         try:
-            found.append(resolve(catalogue, "metric", name))
+            spec = resolve(catalogue, "metric", name)
+            check_needs([spec])
+            found.append(spec)
         except UsageError as error:
-            left_out.append(f"The metric {name!r} is left out. {error.message}")
+            left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
     return found, left_out
 
 

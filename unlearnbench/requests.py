@@ -47,6 +47,12 @@ class Forget:
                     f"--forget names {twice[0] if twice else 'no node'} twice." if twice else "--forget names no node."
                 )
 
+    def number_of(self, num_nodes: int) -> int:
+        """Give how many nodes of a graph with `num_nodes` are to be forgotten."""
+        if self.ids is not None:
+            return len(self.ids)
+        return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, num_nodes)
+
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
         if self.ids is not None:
@@ -113,7 +119,7 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
             )
         _check_room(len(ids), train_ids)
         return Request(ids.sort().values)
-    count = forget.count if forget.count is not None else rounded_half_up(forget.ratio or 0.0, num_nodes)
+    count = forget.number_of(num_nodes)
     if count == 0:
         raise UsageError(
             f"--forget-ratio {forget.ratio} of {num_nodes} nodes rounds to none.",

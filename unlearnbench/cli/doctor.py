@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.hookspecs import KINDS
 
 if TYPE_CHECKING:
     from unlearnbench.plugins import Catalogue, Entry
@@ -18,9 +20,7 @@ if TYPE_CHECKING:
 @options.disable_plugin
 @options.debug
 def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
-    """Say what was found: machine, devices, NVML, METIS, threads, data, plugins."""
-    import importlib.util
-
+    """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
     import torch
 
     from unlearnbench.datasets.base import data_root as choose_root
@@ -28,6 +28,7 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
     from unlearnbench.measure.memory import resident_memory
     from unlearnbench.measure.nvml import Nvml
     from unlearnbench.measure.provenance import provenance
+    from unlearnbench.needs import look_for
     from unlearnbench.plugins import load_catalogue
 
     machine, versions = describe_machine(), provenance()
@@ -41,17 +42,35 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
     names = Nvml().gpu_names()
     click.echo(f"NVML        {', '.join(names) if names else 'no GPU is reported; GPU columns stay empty'}")
     click.echo(f"memory      peak resident memory is read by {resident_memory().name}")
-    metis = importlib.util.find_spec("pymetis") is not None
-    click.echo(f"METIS       {'pymetis is installed' if metis else 'not installed: pip install unlearnbench[metis]'}")
+    click.echo(f"METIS       pymetis is {look_for('pymetis', 'unlearnbench[metis]').describe()}")
     click.echo(f"threads     torch would use {torch.get_num_threads()} by itself; runs use --threads, 1 by default")
     root = choose_root(data_root)
     click.echo(f"data root   {root}{'' if root.is_dir() else ' (not there yet)'}")
     catalogue = load_catalogue(disable=disable_plugins)
     for entry in catalogue.all("dataset"):
         click.echo(f"dataset     {entry.name}: {_presence(catalogue, entry, root)}")
+    for line in _needs(catalogue):
+        click.echo(f"need        {line}")
     for plugin in catalogue.plugins:
         said = f": {plugin.reason}" if plugin.reason else ""
         click.echo(f"plugin      {plugin.name} ({plugin.distribution} {plugin.version}) {plugin.status}{said}")
+
+
+def _needs(catalogue: Catalogue) -> Iterator[str]:
+    """Say of each component that needs more than its distribution whether it is there."""
+    from unlearnbench.errors import UsageError
+    from unlearnbench.needs import needs_of
+
+    for kind in KINDS:
+        for entry in catalogue.all(kind):
+            try:
+                needs = needs_of(catalogue.load(entry))
+            except UsageError as error:
+                if kind != "dataset":  # told where datasets are listed
+                    yield f"{kind} {entry.name}: cannot be used: {error.message}"
+            else:
+                for need in needs:
+                    yield f"{kind} {entry.name}: {need.module} is {need.describe()}"
 
 
 def _presence(catalogue: Catalogue, entry: Entry, root: Path) -> str:

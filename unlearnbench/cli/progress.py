@@ -23,8 +23,13 @@ from unlearnbench.report.tables import build_tables
 LINE_EVERY_SECONDS = 10.0
 
 
-def run_with_progress(config: RunConfig, dry_run: bool) -> int:
+def run_with_progress(config: RunConfig, dry_run: bool = False, tolerate_failures: bool = False) -> int:
     """Run a grid, print its tables and what to type next.
+
+    Args:
+        config: What to run.
+        dry_run: List the cells and compute none.
+        tolerate_failures: End with 0 although cells failed.
 
     Returns:
         The exit code.
@@ -37,6 +42,8 @@ def run_with_progress(config: RunConfig, dry_run: bool) -> int:
     plan = make_plan(config, catalogue)
     for notice in plan.notices:
         print(f"note: {notice}", file=sys.stderr)
+    for heading, text in _settings(plan, config):
+        print(f"{heading:<12} {text}", file=sys.stderr)
     if dry_run:
         _list(plan)
         return EXIT_OK
@@ -53,8 +60,27 @@ def run_with_progress(config: RunConfig, dry_run: bool) -> int:
         print(render(build_tables(frame, "summary", str(plan.store.root))))
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
-    _summary(records, ready - left, plan.store.root)
-    return EXIT_FAILED_CELLS if failed or left else EXIT_OK
+    _summary(records, len(plan.cells), ready - left, plan.store.root)
+    return EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
+
+
+def _settings(plan: Plan, config: RunConfig) -> list[tuple[str, str]]:
+    """Write out what the options and the run file came to, defaults included."""
+    first = plan.cells[0]
+    training, forget = first.training, first.protocol.forget
+    datasets = [
+        f"{label} ({forget.number_of(graph.num_nodes)} of {graph.num_nodes} nodes forgotten)"
+        for label, graph in plan.graphs.items()
+    ]
+    steps = f"{training.epochs} epochs, lr {training.lr:g}, weight decay {training.weight_decay:g}, {config.train}"
+    return [
+        ("datasets", ", ".join(datasets)),
+        ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
+        ("methods", ", ".join(dict.fromkeys(cell.method.label for cell in plan.cells))),
+        ("repetitions", f"{', '.join(map(str, config.repetition_numbers()))}; seed {first.seed}"),
+        ("training", steps),
+        ("machine", f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"),
+    ]
 
 
 def _unchanged(records: list[Record]) -> list[str]:
@@ -108,13 +134,18 @@ def _bar(plan: Plan) -> list[Record]:
 def _outcome(record: Record) -> str:
     if record.error is not None:
         return f"{record.status}: {record.error['type']}: {record.error['message']}"
-    return record.status if record.status == "ok" else f"{record.status}: {' '.join(record.notes)}"
+    if record.status == "ok":
+        return record.status
+    own = [note for note in record.notes if note.startswith(f"{record.status}:")]
+    return own[0] if own else f"{record.status}: {' '.join(record.notes)}"
 
 
-def _summary(records: list[Record], ready: int, root: Path) -> None:
-    counts = Counter(record.status for record in records)
-    text = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    print(f"{len(records)} cells: {text}; {ready} were there already.", file=sys.stderr)
+def _summary(records: list[Record], cells: int, ready: int, root: Path) -> None:
+    counts = Counter("failed" if record.is_failure else record.status for record in records)
+    # A cell that failed before and was left alone has no record of an outcome either.
+    counts["failed"] += cells - len(records)
+    text = ", ".join(f"{counts[status]} {status}" for status in ("ok", "failed", "refused", "diverged"))
+    print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
     where = "" if root == Path("results") else f" {root}"
     print("Next:", file=sys.stderr)
     print(f"  unlearnbench report{where} --format latex        the same tables for a paper", file=sys.stderr)

@@ -69,6 +69,7 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
     help="What to compute again.  [default: only-missing]",
 )
 @click.option("--dry-run", is_flag=True, help="List the cells and whether each is there already; compute nothing.")
+@click.option("--tolerate-failures", is_flag=True, help="End with exit code 0 although cells failed.")
 @click.option("--no-reference", is_flag=True, help="Do not run Retrain along.")
 @click.option(
     "--save-state",
@@ -79,12 +80,22 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
 @options.disable_plugin
 @options.debug
 def command(
-    config: Path | None, dry_run: bool, no_reference: bool, set_: dict[str, str], debug: bool, **given: Any
+    config: Path | None,
+    dry_run: bool,
+    tolerate_failures: bool,
+    no_reference: bool,
+    set_: dict[str, str],
+    debug: bool,
+    **given: Any,
 ) -> int:
     """Run every method on every dataset with every model, and print tables.
 
     A cell that has a record is not computed again: running the same command again goes on
     where it was interrupted. Retrain, the reference, is always run along.
+
+    Everything is looked up and checked before the first training: names, settings, data, and the
+    modules that components need. What is wrong there stops the run with exit code 2. A cell that
+    fails later does not stop the others; the run then ends with 1.
 
     \b
     Examples:
@@ -113,4 +124,4 @@ def command(
     values |= options_given
     if set_:
         values["set"] = {**values.get("set", {}), **set_}
-    return run_with_progress(make_config(values, "The command line"), dry_run)
+    return run_with_progress(make_config(values, "The command line"), dry_run, tolerate_failures)

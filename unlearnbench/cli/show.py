@@ -16,13 +16,14 @@ from unlearnbench.hookspecs import KINDS
 @options.disable_plugin
 @options.debug
 def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
-    """Show one component: where it comes from, its parameters with defaults, its presets.
+    """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults.
     """
     from unlearnbench.brackets import parse_bracket
     from unlearnbench.component import Spec
     from unlearnbench.errors import UsageError
+    from unlearnbench.needs import needs_of_tree
     from unlearnbench.plugins import load_catalogue, report_problems
     from unlearnbench.resolve import resolve
 
@@ -41,7 +42,12 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
         if line:
             click.echo(line)
-    if spec.kind == "unlearner":
+    needs = list(needs_of_tree(spec))
+    for owner, need in needs:
+        who = "" if owner is spec else f" of the {owner.kind} {owner.name}"
+        click.echo(f"Needs: {need.module}{who}, {need.describe()}")
+    # What lacks a module may not even be made.
+    if spec.kind == "unlearner" and all(need.is_met for _, need in needs):
         method = spec.build()
         reason = f", the partition depends on {method.claim_reason}" if method.claim_reason else ""
         click.echo(f"Claim: {method.claim.value}{reason}")
