@@ -107,7 +107,7 @@ def register_models(register):
 def register_metrics(register):
     register(Score)
 """
-NESTED = "sharded[aggregator=voting,num_shards=3,partitioner=cutting]"
+NESTED = "sharded[partitioner=cutting,aggregator=voting,num_shards=3]"
 
 
 def test_a_module_that_is_not_installed_is_told_apart_from_one_that_cannot_be_imported(
