@@ -31,15 +31,13 @@ from unlearnbench.datasets.base import (
 )
 from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
 from unlearnbench.datasets.pickles import read_pickle
+from unlearnbench.datasets.npz import NPZ_ARRAYS, AmazonPhoto, check_npz_file
 from unlearnbench.datasets.pyg import (
-    NPZ_ARRAYS,
-    AmazonPhoto,
     CiteSeer,
     Cora,
     PlanetoidDataset,
     PubMed,
     PygDataset,
-    check_npz_file,
 )
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.datasets.sbm import StochasticBlockModel
@@ -406,7 +404,7 @@ def two_files() -> RawFiles:
 def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
 
-    def fetch(url: str) -> bytes:
+    def fetch(url: str, seconds: float) -> bytes:
         fetched.append(url)
         return b"fetched"
 
@@ -419,7 +417,7 @@ def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypat
 
 
 def test_a_page_sent_instead_of_data_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "fetch", lambda url: b"<html>" if url.endswith("b") else b"data")
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: b"<html>" if url.endswith("b") else b"data")
     with pytest.raises(DataError, match="/data/b sent something else: it is a page") as caught:
         two_files().read(tmp_path)
     assert "1 of 2 files are missing" in caught.value.message
@@ -430,7 +428,7 @@ def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch
     fetched: list[str] = []
     both_asked = threading.Barrier(2)
 
-    def fetch(url: str) -> bytes:
+    def fetch(url: str, seconds: float) -> bytes:
         fetched.append(url)
         return b"data"
 
@@ -464,13 +462,13 @@ def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch
 def test_what_a_root_that_cannot_be_written_lacks_goes_to_the_cache(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "fetch", lambda url: b"data")
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: b"data")
     # A folder cannot be made below a file, whoever asks.
     (tmp_path / "root").write_text("")
     folder = two_files().find(tmp_path / "root")
     assert own_cache in folder.parents
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == ["a", "b"]
-    monkeypatch.setattr(raw, "fetch", lambda url: pytest.fail("fetched again"))
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: pytest.fail("fetched again"))
     assert two_files().find(tmp_path / "root") == folder
 
 
@@ -488,9 +486,8 @@ def test_a_fetch_gives_the_whole_content_or_fails(tmp_path: Path, monkeypatch: p
     assert raw.fetch((tmp_path / "data").as_uri()) == b"0123456789" * 300_000
     with pytest.raises(OSError, match="absent"):
         raw.fetch((tmp_path / "absent").as_uri())
-    monkeypatch.setattr(raw, "DOWNLOAD_SECONDS", -1)
     with pytest.raises(TimeoutError, match="not done"):
-        raw.fetch((tmp_path / "data").as_uri())
+        raw.fetch((tmp_path / "data").as_uri(), -1)
 
 
 def test_an_answer_that_breaks_off_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
