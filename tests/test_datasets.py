@@ -30,8 +30,8 @@ from unlearnbench.datasets.base import (
     user_cache_folder,
 )
 from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
-from unlearnbench.datasets.pickles import read_pickle
 from unlearnbench.datasets.npz import NPZ_ARRAYS, AmazonPhoto, check_npz_file
+from unlearnbench.datasets.pickles import read_pickle
 from unlearnbench.datasets.pyg import (
     CiteSeer,
     Cora,

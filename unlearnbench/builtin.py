@@ -47,6 +47,7 @@ def register_datasets(register: Register) -> None:
     """Announce the datasets."""
     register("digits", "unlearnbench.datasets.digits:Digits", summary="Handwritten digits, 5 nearest neighbours.")
     register("sbm", "unlearnbench.datasets.sbm:StochasticBlockModel", summary="A made-up graph of any size.")
+    register("file", "unlearnbench.datasets.file:File", summary="Your own graph: file:PATH.")
     for name, place, summary in PUBLISHED:
         register(name, f"unlearnbench.datasets.{place}", summary=summary)
 

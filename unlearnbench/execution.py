@@ -17,7 +17,8 @@ from unlearnbench.brackets import Bracket
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig, make_config, unknown_setting
-from unlearnbench.datasets.base import data_root, load_graph
+from unlearnbench.datasets.base import data_root, describe, load_graph
+from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
@@ -80,18 +81,19 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     forget, training = config.forget_amount(), config.training_settings()
     methods = _methods(config, catalogue)
     models = _models(config, catalogue)
-    datasets = _distinct(resolve(catalogue, "dataset", name) for name in config.brackets(config.datasets))
+    datasets = _datasets(config, catalogue)
     metrics, left_out = _metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
-    graphs = {spec.label: load_graph(spec.build(), data_root(config.data_root)) for spec in datasets}
+    graphs, said = _load(datasets, config)
     cells = []
     for dataset in datasets:
         checksum = graphs[dataset.label].checksum()
+        rules = Protocol(forget=forget, own_split=graphs[dataset.label].split is not None)
         for model in models:
             for repetition in config.repetition_numbers():
                 cells += [
-                    Cell(Protocol(forget=forget), dataset, checksum, model, method, training, repetition,
+                    Cell(rules, dataset, checksum, model, method, training, repetition,
                          config.base_seed(), device.type)
                     for method in methods
                 ]  # fmt: skip
@@ -111,7 +113,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
             and not _state_path(config.save_state, cell.key).is_file()
         )
     ]
-    notices = left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
+    notices = said + left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
     return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
 
 
@@ -239,6 +241,34 @@ def _methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     return _distinct(specs)
 
 
+def _datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    specs, split_used = [], False
+    for bracket in config.brackets(config.datasets):
+        spec = resolve(catalogue, "dataset", bracket)
+        if config.split is not None and "split" in type(spec.params).model_fields:
+            split_used = True
+            spec = resolve(
+                catalogue, "dataset", Bracket(bracket.name, {"split": str(config.split), **bracket.arguments})
+            )
+        specs.append(spec)
+    if config.split is not None and not split_used:
+        raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
+    return _distinct(specs)
+
+
+def _load(datasets: Sequence[Spec], config: RunConfig) -> tuple[dict[str, Graph], list[str]]:
+    """Load every dataset and say what came in."""
+    graphs, said = {}, []
+    root = data_root(config.data_root)
+    with offline(config.offline):
+        for spec in datasets:
+            dataset = spec.build()
+            graphs[spec.label] = load_graph(dataset, root)
+            name = dataset.recorded_name(dataset.params)
+            said += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+    return graphs, said
+
+
 def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     brackets = config.brackets(config.models, config.model_defaults())
     try:
@@ -264,7 +294,7 @@ def _metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
 def _distinct(specs: Iterable[Spec]) -> list[Spec]:
     found: dict[str, Spec] = {}
     for spec in specs:
-        found.setdefault(canonical_json(spec.canonical()), spec)
+        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
     return list(found.values())
 
 

@@ -61,6 +61,8 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
     metavar="DIR",
     help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
 )
+@click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same.")
+@click.option("--split", metavar="K", help="Which split of the masks in file:PATH, or folds for the harness's own.")
 @click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]")
 @click.option("--threads", type=int, help="Threads of torch.  [default: 1]")
 @click.option(
@@ -79,7 +81,13 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
 @options.disable_plugin
 @options.debug
 def command(
-    config: Path | None, dry_run: bool, no_reference: bool, set_: dict[str, str], debug: bool, **given: Any
+    config: Path | None,
+    dry_run: bool,
+    no_reference: bool,
+    offline: bool,
+    set_: dict[str, str],
+    debug: bool,
+    **given: Any,
 ) -> int:
     """Run every method on every dataset with every model, and print tables.
 
@@ -104,6 +112,8 @@ def command(
         raise UsageError("--repetitions and --seeds exclude each other.", "--seeds names the repetitions themselves.")
     if no_reference:
         options_given["reference"] = False
+    if offline:
+        options_given["offline"] = True
     values: dict[str, Any] = {}
     if config is not None:
         values = read_run_file(config)
