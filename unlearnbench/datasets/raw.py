@@ -165,7 +165,7 @@ class RawFiles:
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"
-            f" {self.folder} with --data-root. With --offline no download is tried.",
+            f" {self.folder} with --data-root.{'' if is_offline() else ' With --offline no download is tried.'}",
         )
 
 

@@ -178,7 +178,7 @@ def _numbers(column: pd.Series[Any], path: Path) -> Any:
     wrong = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
     if len(wrong):
         row = int(wrong[0])
-        raise DataError(f"{path}, row {row + 2}: {column.iloc[row]!r} is not a number.", "Write numbers.")
+        raise DataError(f"{path}, row {row + 2}: {_shown(column.iloc[row])} is not a number.", "Write numbers.")
     return numbers.to_numpy(dtype=np.float64)
 
 
@@ -190,7 +190,15 @@ def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
     numbers = pd.to_numeric(column, errors="coerce")
     wrong = np.flatnonzero((numbers.isna() | (numbers != numbers.round())).to_numpy())
     row = int(wrong[0]) if len(wrong) else 0
-    raise DataError(f"{path}, row {row + 2}: {column.iloc[row]!r} is not the id of a node.", "Ids are whole numbers.")
+    raise DataError(
+        f"{path}, row {row + 2}: {_shown(column.iloc[row])} is not the id of a node.", "Ids are whole numbers."
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    return "an empty field" if pd.isna(value) else str(value)
 
 
 def _positions(index: pd.Index[Any], ids: Any, path: Path, home: Path) -> Any:
