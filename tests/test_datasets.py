@@ -319,25 +319,6 @@ def test_file_names_and_folders_are_those_of_pyg(dataset: PygDataset) -> None:
     assert all(url.startswith("https://") and url.endswith(name) for name, url in files.urls.items())
 
 
-def test_missing_files_without_network_give_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(urllib.request, "_opener", None)
-    with pytest.raises(DataError) as caught:
-        Cora().load(tmp_path)
-    folder = tmp_path / "Planetoid" / "Cora" / "raw"
-    assert "cora" in caught.value.message
-    assert "8 of 8 files are missing" in caught.value.message
-    assert f"{Planetoid.url}/ind.cora.x" in caught.value.message
-    assert str(folder) in caught.value.hint
-    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
-        assert f"ind.cora.{part}" in caught.value.hint
-    assert [path.name for path in folder.iterdir() if not path.name.startswith(".")] == []
-    assert caught.value.exit_code == 2
-
-
 def accept(name: str, content: bytes) -> None:
     if content.startswith(b"<html"):
         raise DataError("it is a page.")

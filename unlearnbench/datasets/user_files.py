@@ -186,7 +186,7 @@ def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
     """Read ids: int64."""
     column = frame.iloc[:, at]
     if len(column) == 0 or pd.api.types.is_integer_dtype(column):
-        return column.to_numpy(dtype=np.int64)
+        return column.to_numpy(dtype=np.int64, copy=True)
     numbers = pd.to_numeric(column, errors="coerce")
     wrong = np.flatnonzero((numbers.isna() | (numbers != numbers.round())).to_numpy())
     row = int(wrong[0]) if len(wrong) else 0
