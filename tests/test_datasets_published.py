@@ -16,7 +16,7 @@ from graph_samples import SAMPLES, X, Y, archive, npz, put, small
 from torch_geometric import datasets as pyg
 
 from unlearnbench.datasets import raw
-from unlearnbench.datasets.base import GraphSize, edge_homophily, load_graph
+from unlearnbench.datasets.base import GraphSize, edge_homophily, edge_statistics, load_graph
 from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers
 from unlearnbench.datasets.ogb import OgbnArxiv
 from unlearnbench.datasets.published import PublishedGraph
@@ -283,3 +283,35 @@ def test_homophily_is_the_share_of_edges_within_classes() -> None:
 def test_pyg_reads_and_ogb_does_not_need_its_package() -> None:
     assert all(issubclass(PUBLISHED[name], PygDataset) for name in LOADERS)
     assert not any(issubclass(PUBLISHED[name], PygDataset) for name in OF_OGB)
+
+
+# The table in the docs
+
+PAGE = (Path(__file__).parents[1] / "docs" / "datasets.md").read_text(encoding="utf-8")
+ROWS = {
+    cells[0].strip("`"): cells[1:]
+    for cells in re.findall(r"^\| (`[^|]+`) \| " + r"(.*?) \| " * 8 + r"(.*) \|$", PAGE, re.M)
+}
+
+
+def test_the_table_has_the_published_numbers_and_says_where_they_are_from() -> None:
+    assert set(ROWS) == {*PUBLISHED, "digits"}
+    for name, cls in PUBLISHED.items():
+        size, split, licence, source = ROWS[name][:4], ROWS[name][6], ROWS[name][7], ROWS[name][8]
+        assert list(size) == [f"{value:,}" for value in cls.size]
+        assert split == ("own" if cls.own_split else "folds")
+        assert licence == (cls.license or "not known")
+        assert source == f"<{cls.source}>"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, row in ROWS.items() if row[4]))
+def test_measured_columns_are_what_is_measured(name: str, request: pytest.FixtureRequest) -> None:
+    dataset = CATALOGUE.load(CATALOGUE.find("dataset", name))()
+    root = Path("unused")
+    if isinstance(dataset, PublishedGraph):
+        root = request.getfixturevalue("real_data")
+        if dataset.raw_files().missing(root / dataset.raw_files().folder):
+            pytest.skip(f"the files of {name} are not at hand")
+    graph = load_graph(dataset, root)
+    assert ROWS[name][4] == f"{edge_homophily(graph):.3f}"
+    assert ROWS[name][5] == f"{edge_statistics(graph)['isolated']:,}"

@@ -41,6 +41,10 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
         if line:
             click.echo(line)
+    if spec.kind == "dataset":
+        click.echo(f"Licence: {cls.license or 'not known'}\nSource: {cls.source or 'not known'}")
+        if hasattr(cls, "size"):
+            click.echo(f"Published size: {cls.size}")
     if spec.kind == "unlearner":
         method = spec.build()
         reason = f", the partition depends on {method.claim_reason}" if method.claim_reason else ""
