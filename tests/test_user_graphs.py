@@ -13,6 +13,7 @@ from graph_samples import saved, tables, user_graph
 from torch_geometric.data import Data
 
 from unlearnbench.brackets import Bracket, parse_bracket, split_names
+from unlearnbench.cli import main
 from unlearnbench.config import RunConfig, make_config
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.file import File
@@ -312,3 +313,21 @@ def test_a_split_stays_with_the_whole_graph(tmp_path: Path) -> None:
         load(saved(tmp_path / "h.pt", **three_masks(ONE)), split="folds").checksum()
         == load(saved(tmp_path / "i.pt")).checksum()
     )
+
+
+@pytest.mark.usefixtures("same_signals")
+@pytest.mark.parametrize(
+    ("choice", "said"), [("1", "2 cells"), ("folds", "2 cells"), ("x", "neither a number nor folds")]
+)
+def test_the_command_line_takes_a_split(
+    choice: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(tmp_path / "my graph.pt", **three_masks(ONE, OTHER))
+    small = ["--forget-count", "2", "--epochs", "2", "--num-shards", "2", "--repetitions", "1", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "-m", "sisa", "-d", f"file:{path}", "--split", choice, *small])
+    out, err = capsys.readouterr()
+    assert said in err
+    assert caught.value.code == (2 if choice == "x" else 0)
+    assert ("Results: file:my graph.pt" in out) == (choice != "x")
+    assert ("split the dataset's own" in out) == (choice == "1")

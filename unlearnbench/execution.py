@@ -17,11 +17,11 @@ from unlearnbench.brackets import Bracket
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig, make_config, unknown_setting
-from unlearnbench.datasets.base import data_root, describe, load_graph
-from unlearnbench.datasets.raw import offline
+from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
+from unlearnbench.inputs import chosen_datasets, load_graphs
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
@@ -81,11 +81,11 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     forget, training = config.forget_amount(), config.training_settings()
     methods = _methods(config, catalogue)
     models = _models(config, catalogue)
-    datasets = _datasets(config, catalogue)
+    datasets = _distinct(chosen_datasets(config, catalogue))
     metrics, left_out = _metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
-    graphs, said = _load(datasets, config)
+    graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline)
     cells = []
     for dataset in datasets:
         checksum = graphs[dataset.label].checksum()
@@ -239,34 +239,6 @@ def _methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     if specs and config.reference:
         specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
     return _distinct(specs)
-
-
-def _datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
-    specs, split_used = [], False
-    for bracket in config.brackets(config.datasets):
-        spec = resolve(catalogue, "dataset", bracket)
-        if config.split is not None and "split" in type(spec.params).model_fields:
-            split_used = True
-            spec = resolve(
-                catalogue, "dataset", Bracket(bracket.name, {"split": str(config.split), **bracket.arguments})
-            )
-        specs.append(spec)
-    if config.split is not None and not split_used:
-        raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
-    return _distinct(specs)
-
-
-def _load(datasets: Sequence[Spec], config: RunConfig) -> tuple[dict[str, Graph], list[str]]:
-    """Load every dataset and say what came in."""
-    graphs, said = {}, []
-    root = data_root(config.data_root)
-    with offline(config.offline):
-        for spec in datasets:
-            dataset = spec.build()
-            graphs[spec.label] = load_graph(dataset, root)
-            name = dataset.recorded_name(dataset.params)
-            said += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
-    return graphs, said
 
 
 def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:

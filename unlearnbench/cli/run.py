@@ -62,7 +62,12 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
     help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
 )
 @click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same.")
-@click.option("--split", metavar="K", help="Which split of the masks in file:PATH, or folds for the harness's own.")
+@click.option(
+    "--split",
+    callback=options.split_choice,
+    metavar="K",
+    help="Which split of the masks in file:PATH, or folds for the harness's own.",
+)
 @click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]")
 @click.option("--threads", type=int, help="Threads of torch.  [default: 1]")
 @click.option(
