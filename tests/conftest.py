@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-VARIABLES = ("UNLEARNBENCH_DATA", "UNLEARNBENCH_PLUGINS", "UNLEARNBENCH_STRICT_PLUGINS")
+VARIABLES = ("UNLEARNBENCH_DATA", "UNLEARNBENCH_PLUGINS", "UNLEARNBENCH_STRICT_PLUGINS", "UNLEARNBENCH_OFFLINE")
+LOADERS = ("Planetoid", "Amazon", "AttributedGraphDataset")
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 # Read before any test takes the variable away.
 NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
@@ -28,6 +33,23 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.chdir(folder)
 
 
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **settings: Any) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def same_signals() -> Iterator[None]:
+    """Put the handler back that a command sets."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(scope="session")
 def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a data root with a copy of the published graphs that may be written to, or skip."""
@@ -37,6 +59,10 @@ def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"published graphs are not at hand: no Planetoid/Cora/raw in {source}; name a root in UNLEARNBENCH_DATA"
         )
     root = tmp_path_factory.mktemp("real-data")
-    for raw in [*source.glob("Planetoid/*/raw"), *source.glob("Amazon/*/raw")]:
+    for raw in [
+        *source.glob("Planetoid/*/raw"),
+        *source.glob("Amazon/*/raw"),
+        *source.glob("AttributedGraphDataset/*/raw"),
+    ]:
         shutil.copytree(raw, root / raw.relative_to(source))
     return root

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
-import socket
 import threading
 import urllib.request
 from collections import defaultdict
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from graph_samples import CLASSES, FEATURES, NODES, Bomb, npz, planetoid_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.datasets import Amazon, Planetoid
@@ -30,23 +29,21 @@ from unlearnbench.datasets.base import (
     user_cache_folder,
 )
 from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
+from unlearnbench.datasets.npz import NPZ_ARRAYS, AmazonPhoto, check_npz_file
 from unlearnbench.datasets.pickles import read_pickle
+from unlearnbench.datasets.published import PublishedGraph
 from unlearnbench.datasets.pyg import (
-    NPZ_ARRAYS,
-    AmazonPhoto,
     CiteSeer,
     Cora,
     PlanetoidDataset,
     PubMed,
     PygDataset,
-    check_npz_file,
 )
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.datasets.sbm import StochasticBlockModel
+from unlearnbench.datasets.social import BlogCatalog
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
-
-NODES, FEATURES, CLASSES, TEST, LABELLED = 700, 6, 3, 100, 60
 
 
 @pytest.fixture(autouse=True)
@@ -55,15 +52,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(variable, str(folder))
     return folder
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: Any, **settings: Any) -> None:
-        raise AssertionError("the network was used")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
 # Where data lies
@@ -158,14 +146,6 @@ def test_edges_are_described_as_they_are() -> None:
 # Pickles of strangers
 
 
-class Bomb:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.folder),)
-
-
 def test_a_pickle_that_would_run_something_is_refused_by_name(tmp_path: Path) -> None:
     content = pickle.dumps([np.ones(3), Bomb(tmp_path / "pwned")])
     with pytest.raises(DataError, match=r"posix\.mkdir|nt\.mkdir"):
@@ -216,30 +196,6 @@ class Small(PlanetoidDataset):
     name = "small"
     title = "Small"
     size = GraphSize(NODES, 2 * NODES, FEATURES, CLASSES)
-
-
-def planetoid_files(title: str = "small") -> dict[str, bytes]:
-    """A ring of nodes whose test nodes come last, in shuffled order; feature 0 is the node's number."""
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 2, (NODES, FEATURES)).astype(np.float32)
-    x[:, 0] = np.arange(NODES)
-    y = np.eye(CLASSES, dtype=np.int32)[np.arange(NODES) % CLASSES]
-    first_test = NODES - TEST
-    order = first_test + rng.permutation(TEST)
-    graph = {i: [(i + 1) % NODES, (i - 1) % NODES] for i in range(NODES)}
-    sparse = scipy.sparse.csr_matrix
-    parts: dict[str, Any] = {
-        "x": sparse(x[:LABELLED]),
-        "y": y[:LABELLED],
-        "allx": sparse(x[:first_test]),
-        "ally": y[:first_test],
-        "tx": sparse(x[order]),
-        "ty": y[order],
-        "graph": defaultdict(list, graph),
-    }
-    files = {f"ind.{title}.{part}": pickle.dumps(value, protocol=4) for part, value in parts.items()}
-    files[f"ind.{title}.test.index"] = "".join(f"{i}\n" for i in order).encode()
-    return files
 
 
 @pytest.fixture
@@ -312,18 +268,6 @@ def test_another_graph_under_the_name_is_refused(small_root: Path) -> None:
 # Amazon: small archives
 
 
-def npz(**changes: Any) -> bytes:
-    adjacency = scipy.sparse.csr_matrix(np.array([[0, 1, 0], [0, 1, 1], [0, 0, 0]], dtype=np.float32))
-    attributes = scipy.sparse.csr_matrix(np.array([[3, 0], [0, 1], [0, 0]], dtype=np.float32))
-    arrays: dict[str, Any] = {"labels": np.array([0, 1, 1])}
-    for prefix, matrix in (("adj", adjacency), ("attr", attributes)):
-        arrays |= {f"{prefix}_{key}": getattr(matrix, key) for key in ("data", "indices", "indptr")}
-        arrays[f"{prefix}_shape"] = np.array(matrix.shape)
-    buffer = io.BytesIO()
-    np.savez(buffer, **{key: value for key, value in {**arrays, **changes}.items() if value is not None})
-    return buffer.getvalue()
-
-
 @pytest.mark.usefixtures("no_network")
 def test_an_archive_is_read_as_pyg_reads_it(tmp_path: Path) -> None:
     class SmallPhoto(AmazonPhoto):
@@ -375,25 +319,6 @@ def test_file_names_and_folders_are_those_of_pyg(dataset: PygDataset) -> None:
     assert all(url.startswith("https://") and url.endswith(name) for name, url in files.urls.items())
 
 
-def test_missing_files_without_network_give_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("https_proxy", "HTTPS_PROXY"):
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(urllib.request, "_opener", None)
-    with pytest.raises(DataError) as caught:
-        Cora().load(tmp_path)
-    folder = tmp_path / "Planetoid" / "Cora" / "raw"
-    assert "cora" in caught.value.message
-    assert "8 of 8 files are missing" in caught.value.message
-    assert f"{Planetoid.url}/ind.cora.x" in caught.value.message
-    assert str(folder) in caught.value.hint
-    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
-        assert f"ind.cora.{part}" in caught.value.hint
-    assert [path.name for path in folder.iterdir() if not path.name.startswith(".")] == []
-    assert caught.value.exit_code == 2
-
-
 def accept(name: str, content: bytes) -> None:
     if content.startswith(b"<html"):
         raise DataError("it is a page.")
@@ -406,7 +331,7 @@ def two_files() -> RawFiles:
 def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
 
-    def fetch(url: str) -> bytes:
+    def fetch(url: str, seconds: float) -> bytes:
         fetched.append(url)
         return b"fetched"
 
@@ -419,7 +344,7 @@ def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypat
 
 
 def test_a_page_sent_instead_of_data_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "fetch", lambda url: b"<html>" if url.endswith("b") else b"data")
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: b"<html>" if url.endswith("b") else b"data")
     with pytest.raises(DataError, match="/data/b sent something else: it is a page") as caught:
         two_files().read(tmp_path)
     assert "1 of 2 files are missing" in caught.value.message
@@ -430,7 +355,7 @@ def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch
     fetched: list[str] = []
     both_asked = threading.Barrier(2)
 
-    def fetch(url: str) -> bytes:
+    def fetch(url: str, seconds: float) -> bytes:
         fetched.append(url)
         return b"data"
 
@@ -464,13 +389,13 @@ def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch
 def test_what_a_root_that_cannot_be_written_lacks_goes_to_the_cache(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "fetch", lambda url: b"data")
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: b"data")
     # A folder cannot be made below a file, whoever asks.
     (tmp_path / "root").write_text("")
     folder = two_files().find(tmp_path / "root")
     assert own_cache in folder.parents
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == ["a", "b"]
-    monkeypatch.setattr(raw, "fetch", lambda url: pytest.fail("fetched again"))
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: pytest.fail("fetched again"))
     assert two_files().find(tmp_path / "root") == folder
 
 
@@ -488,9 +413,8 @@ def test_a_fetch_gives_the_whole_content_or_fails(tmp_path: Path, monkeypatch: p
     assert raw.fetch((tmp_path / "data").as_uri()) == b"0123456789" * 300_000
     with pytest.raises(OSError, match="absent"):
         raw.fetch((tmp_path / "absent").as_uri())
-    monkeypatch.setattr(raw, "DOWNLOAD_SECONDS", -1)
     with pytest.raises(TimeoutError, match="not done"):
-        raw.fetch((tmp_path / "data").as_uri())
+        raw.fetch((tmp_path / "data").as_uri(), -1)
 
 
 def test_an_answer_that_breaks_off_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,15 +439,11 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-REAL_ROOT = os.environ.get("UNLEARNBENCH_DATA", "")
-
-
-@pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto()])
-def test_published_graphs_have_their_published_size(dataset: PygDataset) -> None:
-    root = Path(REAL_ROOT)
-    if not REAL_ROOT or dataset.raw_files().missing(root / dataset.raw_files().folder):
-        pytest.skip("UNLEARNBENCH_DATA names no folder with these files")
-    graph = load_graph(dataset, root)
+@pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto(), BlogCatalog()])
+def test_published_graphs_have_their_published_size(dataset: PublishedGraph, real_data: Path) -> None:
+    if dataset.raw_files().missing(real_data / dataset.raw_files().folder):
+        pytest.skip(f"the files of {dataset.name} are not at hand")
+    graph = load_graph(dataset, real_data)
     assert graph_size(graph) == dataset.size
     kinds = edge_statistics(graph)
     assert (kinds["directed"], kinds["duplicates"], kinds["self_loops"]) == (False, 0, 0)

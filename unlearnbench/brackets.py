@@ -1,7 +1,8 @@
 """The bracket notation: `graphrevoker[sem_weight=0]`, `sharded[partitioner=bekm[slack=0]]`.
 
 Grammar: `name`, or `name[key=value, ...]`, where a value is a bracket again or plain text
-without commas and brackets, or text in double quotes.
+without commas and brackets, or text in double quotes. `file:PATH` is short for
+`file[path=PATH]`; a path with commas or brackets goes in double quotes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from unlearnbench.errors import UsageError
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 BARE_VALUE = re.compile(r'[^\[\],="\n\r]+')
+FILE = "file"
+FILE_PREFIX = f"{FILE}:"
+BARE_PATH = re.compile(r'[^\[\],"\n\r]+')
 QUOTED = re.compile(r'"([^"\n\r]*)"')
 
 
@@ -77,8 +81,23 @@ class _Reader:
         return found
 
     def bracket(self) -> Bracket:
+        self.skip()
+        if self.text.startswith(FILE_PREFIX, self.at):
+            return self.file()
         name = self.match(NAME, "a name")[0]
         return Bracket(name, self.arguments() if self.take("[") else {})
+
+    def file(self) -> Bracket:
+        self.at += len(FILE_PREFIX)
+        quoted = QUOTED.match(self.text, self.at)
+        if quoted is not None:
+            self.at, path = quoted.end(), quoted[1]
+        else:
+            path = self.match(BARE_PATH, "a path")[0].strip()
+        arguments = self.arguments() if self.take("[") else {}
+        if "path" in arguments:
+            raise UsageError(f"{self.text!r} names two paths.", f"Write {FILE_PREFIX}PATH or {FILE}[path=PATH].")
+        return Bracket(FILE, {"path": path, **arguments})
 
     def arguments(self) -> dict[str, str | Bracket]:
         found: dict[str, str | Bracket] = {}

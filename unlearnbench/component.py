@@ -52,6 +52,15 @@ class Component:
     def __init__(self, params: Any = None) -> None:
         self.params: Any = self.Params() if params is None else params
 
+    @classmethod
+    def recorded_name(cls, params: Any) -> str:
+        """Name the component in records and tables: its name, unless its parameters say more.
+
+        Args:
+            params: An instance of the class's own `Params`.
+        """
+        return cls.name
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -94,9 +103,9 @@ class Spec:
         A component from elsewhere carries its distribution: two packages may use one name.
         """
         parts = dict(self.parts())
-        plain = self.params.model_dump(mode="json", exclude=set(parts))
+        plain = self.params.model_dump(mode="json", exclude={*parts, *_locations(type(self.params))})
         params = {key: parts[key].canonical() if key in parts else plain[key] for key in sorted({*plain, *parts})}
-        tree: dict[str, Any] = {"name": self.name, "version": self.version, "params": params}
+        tree: dict[str, Any] = {"name": self.cls.recorded_name(self.params), "version": self.version, "params": params}
         if self.preset:
             tree["preset"] = self.preset
         if self.distribution not in ("", PROJECT):
@@ -126,3 +135,22 @@ def part_kinds(params: type[BaseModel]) -> dict[str, str]:
         if isinstance(extra, dict) and "part" in extra:
             found[key] = str(extra["part"])
     return found
+
+
+def location(description: str) -> Any:
+    """Declare a parameter that says where something lies: it is no part of what the component is.
+
+    A graph that is moved to another folder is still the same graph: its checksum tells.
+
+    Args:
+        description: One line for `unlearnbench show`.
+    """
+    return Field(default="", description=description, json_schema_extra={"location": True})
+
+
+def _locations(params: type[BaseModel]) -> set[str]:
+    return {
+        key
+        for key, info in params.model_fields.items()
+        if isinstance(info.json_schema_extra, dict) and "location" in info.json_schema_extra
+    }

@@ -41,6 +41,8 @@ class RunConfig(BaseModel):
     set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY or seed.")
     out: Path = Field(default=Path("results"), description="Results folder.")
     data_root: Path | None = Field(default=None, description="Where datasets lie.")
+    offline: bool = Field(default=False, description="Download nothing.")
+    split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
     threads: int = Field(default=1, ge=1, description="Threads of torch.")
     overwrite: Literal["only-missing", "never", "always"] = Field(default="only-missing", description="What to rerun.")

@@ -17,10 +17,11 @@ from unlearnbench.brackets import Bracket
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig, make_config, unknown_setting
-from unlearnbench.datasets.base import data_root, load_graph
+from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
+from unlearnbench.inputs import chosen_datasets, load_graphs
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.needs import check_needs
@@ -82,19 +83,20 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     forget, training = config.forget_amount(), config.training_settings()
     methods = _methods(config, catalogue)
     models = _models(config, catalogue)
-    datasets = _distinct(resolve(catalogue, "dataset", name) for name in config.brackets(config.datasets))
+    datasets = _distinct(chosen_datasets(config, catalogue))
     metrics, left_out = _metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_needs([*datasets, *models, *methods])
-    graphs = {spec.label: load_graph(spec.build(), data_root(config.data_root)) for spec in datasets}
+    graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline)
     cells = []
     for dataset in datasets:
         checksum = graphs[dataset.label].checksum()
+        rules = Protocol(forget=forget, own_split=graphs[dataset.label].split is not None)
         for model in models:
             for repetition in config.repetition_numbers():
                 cells += [
-                    Cell(Protocol(forget=forget), dataset, checksum, model, method, training, repetition,
+                    Cell(rules, dataset, checksum, model, method, training, repetition,
                          config.base_seed(), device.type)
                     for method in methods
                 ]  # fmt: skip
@@ -114,7 +116,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
             and not _state_path(config.save_state, cell.key).is_file()
         )
     ]
-    notices = left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
+    notices = said + left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
     return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
 
 
@@ -280,7 +282,7 @@ def _metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
 def _distinct(specs: Iterable[Spec]) -> list[Spec]:
     found: dict[str, Spec] = {}
     for spec in specs:
-        found.setdefault(canonical_json(spec.canonical()), spec)
+        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
     return list(found.values())
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from unlearnbench.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Ids of training, validation and test nodes, each int64 and ascending."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+    def parts(self) -> dict[str, Tensor]:
+        """Name the three parts, in the words of messages."""
+        return {"training": self.train, "validation": self.val, "test": self.test}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +36,8 @@ class Graph:
             in both directions.
         ids: int64 [n], the permanent ids of the nodes, all different.
         num_classes: How many classes there are, whether or not each occurs here.
+        split: The one split a dataset comes with, if it does; no subgraph has it, so that no
+            method learns which nodes are validation or test nodes.
     """
 
     x: Tensor
@@ -30,6 +45,7 @@ class Graph:
     edge_index: Tensor
     ids: Tensor
     num_classes: int
+    split: Split | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -98,14 +114,19 @@ class Graph:
 
     def to(self, device: torch.device) -> Graph:
         """Move every tensor to a device."""
-        return Graph(
-            self.x.to(device), self.y.to(device), self.edge_index.to(device), self.ids.to(device), self.num_classes
+        return replace(
+            self,
+            x=self.x.to(device),
+            y=self.y.to(device),
+            edge_index=self.edge_index.to(device),
+            ids=self.ids.to(device),
         )
 
     def checksum(self) -> str:
         """Hash every tensor: sha256 in hexadecimal, the same on every machine of one byte order."""
         digest = hashlib.sha256()
-        for tensor in (self.x, self.y, self.edge_index, self.ids):
+        own = [] if self.split is None else [self.split.train, self.split.val, self.split.test]
+        for tensor in (self.x, self.y, self.edge_index, self.ids, *own):
             array = tensor.detach().cpu().contiguous().numpy()
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(array.tobytes())
@@ -147,4 +168,32 @@ def checked(graph: Graph, name: str) -> Graph:
         raise DataError(f"Dataset {name}: edge {column} joins {pair[0]} and {pair[1]}, but there are {n} nodes.")
     if len(torch.unique(graph.ids)) != n:
         raise DataError(f"Dataset {name}: node ids occur twice.")
+    if graph.split is not None:
+        _check_split(graph, graph.split, name)
     return graph
+
+
+def _check_split(graph: Graph, own: Split, name: str) -> None:
+    taken: dict[str, Tensor] = {}
+    for part, ids in own.parts().items():
+        if len(ids) == 0:
+            raise DataError(
+                f"Dataset {name}: its split has no {part} nodes.", "A split has training, validation and test nodes."
+            )
+        strange = ids[~graph.contains(ids)]
+        if len(strange):
+            raise DataError(f"Dataset {name}: {part} node {int(strange[0])} of its split is not a node of the graph.")
+        if len(torch.unique(ids)) != len(ids):
+            raise DataError(f"Dataset {name}: a {part} node stands in its split twice.")
+        unlabelled = ids[graph.y[graph.positions(ids)] < 0]
+        if len(unlabelled):
+            raise DataError(
+                f"Dataset {name}: {len(unlabelled)} unlabelled {part} {'node' if len(unlabelled) == 1 else 'nodes'}"
+                f" (first: {int(unlabelled[0])}).",
+                "Take nodes without a label out of the masks.",
+            )
+        for other, others in taken.items():
+            shared = ids[torch.isin(ids, others)]
+            if len(shared):
+                raise DataError(f"Dataset {name}: node {int(shared[0])} is both a {other} and a {part} node.")
+        taken[part] = ids

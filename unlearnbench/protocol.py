@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench import seeds
 from unlearnbench.errors import UsageError
-from unlearnbench.graph import Graph
+from unlearnbench.graph import Graph, Split
 from unlearnbench.requests import Forget, Request, draw
 
 FOLDS = 10
@@ -26,35 +26,30 @@ class Protocol:
         name: Which protocol.
         version: Bumped when the same settings would give other splits, requests or views.
         forget: What is forgotten.
+        own_split: Whether every repetition uses the split that the dataset comes with.
     """
 
     name: str = "www24"
     version: int = 1
     forget: Forget = field(default_factory=Forget)
+    own_split: bool = False
 
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
+        folds = [(FOLDS - VALIDATION_FOLDS - TEST_FOLDS) / FOLDS, VALIDATION_FOLDS / FOLDS, TEST_FOLDS / FOLDS]
         return {
             "name": self.name,
             "version": self.version,
             "forget": self.forget.canonical(),
-            "split": [(FOLDS - VALIDATION_FOLDS - TEST_FOLDS) / FOLDS, VALIDATION_FOLDS / FOLDS, TEST_FOLDS / FOLDS],
+            "split": "own" if self.own_split else folds,
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Ids of training, validation and test nodes, each int64 and ascending."""
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
-
-
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
-    """Split the labelled nodes by folds: repetition r tests on fold r of ten.
+    """Give the split the dataset comes with, else folds: repetition r tests on fold r of ten.
 
-    Ten repetitions test every node once; the next ten use new folds.
+    Ten repetitions test every labelled node once; the next ten use new folds. With a split of
+    the dataset's own, repetitions differ in their seeds and requests alone.
 
     Args:
         graph: The dataset.
@@ -65,6 +60,8 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
     Raises:
         UsageError: Fewer labelled nodes than folds.
     """
+    if graph.split is not None:
+        return graph.split
     labelled = graph.ids[graph.y >= 0].sort().values
     if len(labelled) < FOLDS:
         raise UsageError(

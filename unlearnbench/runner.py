@@ -18,13 +18,12 @@ from unlearnbench import protocol, seeds
 from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
-from unlearnbench.graph import Graph
+from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.metrics.scoring import score
 from unlearnbench.partitioning import partition_statistics
-from unlearnbench.protocol import Split
 from unlearnbench.record import Record
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View, make_query

@@ -36,6 +36,15 @@ def integers(flag: str) -> Callable[[Any, Any, str | None], list[int] | None]:
     return read
 
 
+def split_choice(context: Any, parameter: Any, text: str | None) -> int | str | None:
+    """Read the number of a split, or `folds`."""
+    if text is None or text == "folds":
+        return text
+    if not text.isdecimal():
+        raise UsageError(f"--split {text}: neither a number nor folds.", "Example: --split 0")
+    return int(text)
+
+
 def assignments(context: Any, parameter: Any, texts: tuple[str, ...]) -> dict[str, str]:
     """Read KEY=VALUE pairs."""
     found: dict[str, str] = {}

@@ -61,6 +61,13 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
     metavar="DIR",
     help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
 )
+@click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same.")
+@click.option(
+    "--split",
+    callback=options.split_choice,
+    metavar="K",
+    help="Which split of the masks in file:PATH, or folds for the harness's own.",
+)
 @click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]")
 @click.option("--threads", type=int, help="Threads of torch.  [default: 1]")
 @click.option(
@@ -84,6 +91,7 @@ def command(
     dry_run: bool,
     tolerate_failures: bool,
     no_reference: bool,
+    offline: bool,
     set_: dict[str, str],
     debug: bool,
     **given: Any,
@@ -115,6 +123,8 @@ def command(
         raise UsageError("--repetitions and --seeds exclude each other.", "--seeds names the repetitions themselves.")
     if no_reference:
         options_given["reference"] = False
+    if offline:
+        options_given["offline"] = True
     values: dict[str, Any] = {}
     if config is not None:
         values = read_run_file(config)

@@ -42,6 +42,10 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
     for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
         if line:
             click.echo(line)
+    if spec.kind == "dataset":
+        click.echo(f"Licence: {cls.license or 'not known'}\nSource: {cls.source or 'not known'}")
+        if hasattr(cls, "size"):
+            click.echo(f"Published size: {cls.size}")
     needs = list(needs_of_tree(spec))
     for owner, need in needs:
         who = "" if owner is spec else f" of the {owner.kind} {owner.name}"

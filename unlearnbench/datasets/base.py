@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -24,10 +24,15 @@ class Dataset(Component, ABC):
     Attributes:
         license: What its source says about use, empty where it says nothing.
         source: Where it can be had: an address, or how it is made.
+        notes: What `load` did that a user should know: labels converted, parts ignored.
     """
 
     license: ClassVar[str] = ""
     source: ClassVar[str] = ""
+
+    def __init__(self, params: Any = None) -> None:
+        super().__init__(params)
+        self.notes: list[str] = []
 
     @abstractmethod
     def load(self, root: Path) -> Graph:
@@ -85,14 +90,15 @@ def load_graph(dataset: Dataset, root: Path) -> Graph:
         DataError: The dataset cannot be loaded, or gave something that is not a proper graph.
     """
     graph = dataset.load(root)
+    name = dataset.recorded_name(dataset.params)
     if not isinstance(graph, Graph):
-        raise DataError(f"Dataset {dataset.name} gave a {type(graph).__name__}, expected a Graph.")
+        raise DataError(f"Dataset {name} gave a {type(graph).__name__}, expected a Graph.")
     wanted = {"x": torch.float32, "y": torch.int64, "edge_index": torch.int64, "ids": torch.int64}
     for field, dtype in wanted.items():
         found = getattr(graph, field).dtype
         if found != dtype:
-            raise DataError(f"Dataset {dataset.name}: {field} is {found}, expected {dtype}.", f"Use .to({dtype}).")
-    return checked(graph, dataset.name)
+            raise DataError(f"Dataset {name}: {field} is {found}, expected {dtype}.", f"Use .to({dtype}).")
+    return checked(graph, name)
 
 
 def edge_statistics(graph: Graph) -> dict[str, int | bool]:
@@ -117,6 +123,37 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
         "self_loops": int(loop.sum()),
         "isolated": graph.num_nodes - len(touched),
     }
+
+
+def edge_homophily(graph: Graph) -> float | None:
+    """Measure the share of edges that join nodes of one class.
+
+    Returns:
+        A number from 0 to 1, over the columns of `edge_index` whose ends differ and both have
+        a label; none if there is no such edge.
+    """
+    source, target = graph.edge_index
+    counted = (source != target) & (graph.y[source] >= 0) & (graph.y[target] >= 0)
+    same = graph.y[source[counted]] == graph.y[target[counted]]
+    return float(same.double().mean()) if len(same) else None
+
+
+def describe(graph: Graph) -> str:
+    """Say in one line how large a graph is and what kind of edges it has."""
+    kinds = edge_statistics(graph)
+    words = [
+        f"{graph.num_nodes} nodes",
+        f"{kinds['pairs']} undirected pairs",
+        "directed" if kinds["directed"] else "every edge in both directions",
+        *(f"{kinds[key]} {what}" for key, what in _ODD_EDGES.items() if kinds[key]),
+        f"{graph.num_features} features",
+        f"{graph.num_classes} classes",
+    ]
+    unlabelled = int((graph.y < 0).sum())
+    return ", ".join([*words, *([f"{unlabelled} without a label"] if unlabelled else [])])
+
+
+_ODD_EDGES = {"duplicates": "duplicate edges", "self_loops": "self-loops", "isolated": "isolated nodes"}
 
 
 def data_root(explicit: Path | None = None) -> Path:

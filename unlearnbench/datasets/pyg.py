@@ -1,8 +1,8 @@
-"""Citation networks and a product network, read by PyG from their raw files.
+"""Graphs that PyG reads from their raw files; here the citation networks of the Planetoid repository.
 
-PyG's parsers do the reading, on a private copy of the raw files. Nothing processed is kept:
-each of these graphs is read in about a second, so that a cache would only bring its own
-troubles (jobs that share a root, files of other versions of PyG, settings it was made with).
+PyG's parsers do the reading, on a private copy of the raw files. Nothing processed is kept: most
+of these graphs are read in about a second, so that a cache would only bring its own troubles
+(jobs that share a root, files of other versions of PyG, settings it was made with).
 
 PyG's own download is not used: it waits without limit, leaves half-written files behind and
 does not check certificates. The addresses and file names are PyG's.
@@ -10,91 +10,47 @@ does not check certificates. The addresses and file names are PyG's.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tempfile
-import warnings
-import zipfile
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-import torch
-from torch_geometric.datasets import Amazon, Planetoid
-from torch_geometric.io import read_npz, read_planetoid_data
+from torch_geometric.datasets import Planetoid
+from torch_geometric.io import read_planetoid_data
 
-from unlearnbench.datasets.base import Dataset, GraphSize, graph_size
+from unlearnbench.datasets.base import GraphSize
 from unlearnbench.datasets.pickles import read_pickle
+from unlearnbench.datasets.published import PublishedGraph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
-from unlearnbench.graph import Graph, checked
 
 PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-NPZ_ARRAYS = (
-    "adj_data",
-    "adj_indices",
-    "adj_indptr",
-    "adj_shape",
-    "attr_data",
-    "attr_indices",
-    "attr_indptr",
-    "attr_shape",
-    "labels",
-)
 
 
-class PygDataset(Dataset):
-    """A graph that PyG reads from raw files under `<root>/<loader>/<name>/raw`.
+class PygDataset(PublishedGraph):
+    """A graph that PyG reads from raw files under `<root>/<loader>/<name>/raw`."""
 
-    Attributes:
-        size: How large the published graph is; files that give another size are refused.
-    """
-
-    size: ClassVar[GraphSize]
-
-    def load(self, root: Path) -> Graph:
-        """Load the graph: see `Dataset.load`. Node ids are 0..n-1, features as PyG gives them."""
-        files = self.raw_files()
-        contents = files.read(root)
-        try:
-            with tempfile.TemporaryDirectory(prefix="unlearnbench-") as private, warnings.catch_warnings():
-                # Their pickles name modules that numpy and scipy have moved since.
-                warnings.simplefilter("ignore")
-                for name, content in contents.items():
-                    (Path(private) / name).write_bytes(content)
-                data = self._parse(Path(private))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
-            raise self._unfit(files, root, f"{type(error).__name__}: {error}") from None
-        y = data.y.to(torch.int64)
-        graph = Graph(data.x, y, data.edge_index, torch.arange(len(y)), self.size.classes)
-        if int(y.max()) + 1 != self.size.classes or graph_size(graph) != self.size:
-            found = graph_size(graph)._replace(classes=int(y.max()) + 1)
-            raise self._unfit(files, root, f"they give {found}; published: {self.size}")
-        return checked(graph, self.name)
-
-    def presence(self, root: Path) -> str:
-        """Say whether the raw files lie under the root or in the cache."""
-        files = self.raw_files()
-        for place in files.places(root):
-            if not files.missing(place):
-                return f"in {place}"
-        return f"not there; would be downloaded to {files.places(root)[0]}"
-
-    @abstractmethod
-    def raw_files(self) -> RawFiles:
-        """Name the raw files and how each is checked."""
+    def _read(self, contents: Mapping[str, bytes]) -> Any:
+        folder = self.raw_files().folder
+        # PyG tells the standard error stream that it processes.
+        with (
+            tempfile.TemporaryDirectory(prefix="unlearnbench-") as private,
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            place = Path(private) / folder
+            place.mkdir(parents=True)
+            for name, content in contents.items():
+                (place / name).write_bytes(content)
+            return self._parse(place)
 
     @abstractmethod
     def _parse(self, folder: Path) -> Any:
-        """Let PyG read a folder of checked files."""
-
-    def _unfit(self, files: RawFiles, root: Path, reason: str) -> DataError:
-        folder = files.find(root)
-        return DataError(
-            f"Dataset {self.name}: the files in {folder} do not make this graph: {reason}.",
-            f"Delete {', '.join(files.urls)} there and run again to download them.",
-        )
+        """Let PyG read a folder of checked files, which lies as `RawFiles.folder` says."""
 
 
 class PlanetoidDataset(PygDataset):
@@ -165,39 +121,3 @@ class PubMed(PlanetoidDataset):
     summary = "Citations among 19,717 papers on diabetes."
     title = "PubMed"
     size = GraphSize(19717, 88648, 500, 3)
-
-
-class AmazonPhoto(PygDataset):
-    """Amazon Photo: goods often bought together, words of their reviews, eight categories."""
-
-    name = "amazon-photo"
-    summary = "Goods bought together: 7,650 photo products."
-    reference = "Shchur, Mumme, Bojchevski and Guennemann, Pitfalls of graph neural network evaluation, 2018."
-    license = "MIT (repository)"
-    source = "https://github.com/shchur/gnn-benchmark/tree/master/data/npz"
-    size = GraphSize(7650, 238162, 745, 8)
-
-    def raw_files(self) -> RawFiles:
-        """Name the one file."""
-        name = "amazon_electronics_photo.npz"
-        return RawFiles(self.name, "Amazon/Photo/raw", {name: Amazon.url + name}, check_npz_file)
-
-    def _parse(self, folder: Path) -> Any:
-        return read_npz(str(folder / "amazon_electronics_photo.npz"), to_undirected=True)
-
-
-def check_npz_file(name: str, content: bytes) -> None:
-    """Check an archive of arrays in the form of Shchur et al.
-
-    Raises:
-        DataError: It is damaged, holds pickled objects, or lacks an array.
-    """
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            missing = [array for array in NPZ_ARRAYS if array not in archive.files]
-            for array in archive.files:
-                archive[array]
-    except (ValueError, KeyError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise DataError(f"it cannot be read as an archive of arrays ({type(error).__name__}: {error}).") from None
-    if missing:
-        raise DataError(f"it lacks the array {missing[0]}.")

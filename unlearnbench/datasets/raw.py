@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +20,32 @@ from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
 from unlearnbench.errors import DataError
+from unlearnbench.files import write_whole
 
+OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
 ANSWER_SECONDS = 15
 DOWNLOAD_SECONDS = 300
 CHUNK_BYTES = 2**20
 USER_AGENT = "unlearnbench"
 
 Check = Callable[[str, bytes], None]
+
+_offline: ContextVar[bool] = ContextVar("offline", default=False)
+
+
+@contextmanager
+def offline(wanted: bool = True) -> Iterator[None]:
+    """Forbid downloads inside, if wanted; `UNLEARNBENCH_OFFLINE` forbids them everywhere."""
+    token = _offline.set(_offline.get() or wanted)
+    try:
+        yield
+    finally:
+        _offline.reset(token)
+
+
+def is_offline() -> bool:
+    """Tell whether downloads are forbidden."""
+    return _offline.get() or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -31,15 +55,18 @@ class RawFiles:
     Args:
         dataset: The dataset's name, for messages.
         folder: Where they lie under a data root: `Planetoid/Cora/raw`.
-        urls: File name to the address it can be had from.
+        urls: File name, perhaps with folders, to the address it can be had from. `URL#NAME` is
+            the file NAME inside the zip archive at URL.
         check: Looks at a file's name and content; raises `DataError` for one that is not what
             it should be.
+        seconds: How long one download may take.
     """
 
     dataset: str
     folder: str
     urls: Mapping[str, str]
     check: Check
+    seconds: float = DOWNLOAD_SECONDS
 
     def find(self, root: Path) -> Path:
         """Give the folder that holds all files, after a download if some are missing.
@@ -55,16 +82,21 @@ class RawFiles:
         for place in places:
             if not self.missing(place):
                 return place
+        if is_offline():
+            reason = f"downloads are forbidden by --offline or {OFFLINE_VARIABLE}"
+            raise self._cannot(places[0], self.missing(places[0]), reason)
         target = next((place for place in places if _is_writable(place)), None)
         if target is None:
             raise self._cannot(places[0], self.missing(places[0]), "no folder to download them to can be written")
         try:
-            with FileLock(target / ".download.lock", timeout=DOWNLOAD_SECONDS):
+            with FileLock(target / ".download.lock", timeout=self.seconds):
                 # Another job may have brought them while this one waited.
-                for name in self.missing(target):
-                    self._download(name, target)
+                missing = self.missing(target)
+                for url in dict.fromkeys(self.urls[name].partition("#")[0] for name in missing):
+                    names = [name for name in missing if self.urls[name].partition("#")[0] == url]
+                    self._download(url, names, target)
         except Timeout:
-            reason = f"another process has held {target / '.download.lock'} for {DOWNLOAD_SECONDS} s"
+            reason = f"another process has held {target / '.download.lock'} for {self.seconds:g} s"
             raise self._cannot(target, self.missing(target), reason) from None
         return target
 
@@ -86,63 +118,76 @@ class RawFiles:
                 contents[name] = path.read_bytes()
             except OSError as error:
                 raise DataError(f"Dataset {self.dataset}: {path} cannot be read: {error.strerror}.") from None
-            self.check_file(path, contents[name])
+            self.check_file(name, path, contents[name])
         return contents
 
-    def check_file(self, path: Path, content: bytes) -> None:
+    def check_file(self, name: str, path: Path, content: bytes) -> None:
         """Check one file that lies on the disk.
+
+        Args:
+            name: A key of `urls`.
+            path: Where it lies.
+            content: What it holds.
 
         Raises:
             DataError: Names the file, what is wrong with it and the way out.
         """
         try:
-            self.check(path.name, content)
+            self.check(name, content)
         except DataError as error:
             raise DataError(
                 f"Dataset {self.dataset}: {path} is damaged or not the right file: {error.message}",
-                f"Delete it and run again to download it, or put the file from {self.urls[path.name]} in its place.",
+                f"Delete it and run again to download it, or put the file from {self.urls[name]} in its place.",
             ) from None
 
     def missing(self, place: Path) -> list[str]:
         """List the files that a folder lacks."""
         return [name for name in self.urls if not (place / name).is_file()]
 
-    def _download(self, name: str, target: Path) -> None:
-        url = self.urls[name]
+    def _download(self, url: str, names: list[str], target: Path) -> None:
         try:
-            content = fetch(url)
-            self.check(name, content)
+            answer = fetch(url, self.seconds)
+            for name in names:
+                member = self.urls[name].partition("#")[2]
+                content = _extract(answer, member) if member else answer
+                self.check(name, content)
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(target / name, content)
         except (OSError, http.client.HTTPException) as error:
             raise self._cannot(target, self.missing(target), f"{url}: {error}") from None
         except DataError as error:
             raise self._cannot(target, self.missing(target), f"{url} sent something else: {error.message}") from None
-        write_whole(target / name, content)
 
     def _cannot(self, place: Path, missing: list[str], reason: str) -> DataError:
-        source = self.urls[missing[0]].rpartition("/")[0]
+        url, archive, _ = self.urls[missing[0]].partition("#")
+        source = url if archive or "?" in url else url.rpartition("/")[0]
         return DataError(
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"
-            f" {self.folder} with --data-root.",
+            f" {self.folder} with --data-root.{'' if is_offline() else ' With --offline no download is tried.'}",
         )
 
 
-def fetch(url: str) -> bytes:
+def fetch(url: str, seconds: float = DOWNLOAD_SECONDS) -> bytes:
     """Get what lies at an address: one try, with a limit to every wait and to the whole.
+
+    Args:
+        url: The address.
+        seconds: How long the whole may take.
 
     Raises:
         OSError: No answer, a refusal, or too slow.
         http.client.HTTPException: The answer breaks off.
     """
-    deadline = time.monotonic() + DOWNLOAD_SECONDS
+    deadline = time.monotonic() + seconds
     parts = []
     request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
     with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
         while part := answer.read(CHUNK_BYTES):
             parts.append(part)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not done after {DOWNLOAD_SECONDS} s")
+                raise TimeoutError(f"not done after {seconds:g} s")
         expected = answer.headers.get("Content-Length")
     content = b"".join(parts)
     if expected is not None and len(content) != int(expected):
@@ -150,19 +195,14 @@ def fetch(url: str) -> bytes:
     return content
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that other processes see whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _extract(archive: bytes, member: str) -> bytes:
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            return opened.read(member)
+    except KeyError:
+        raise DataError(f"the archive has no {member}.") from None
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        raise DataError(f"it cannot be read as a zip archive ({error}).") from None
 
 
 def _is_writable(place: Path) -> bool:

@@ -190,9 +190,11 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
     protocol = json.loads(group.facets["protocol_config"])
     settings = json.loads(group.facets["training_config"]).items()
     training = ", ".join(f"{key} {value}" for key, value in settings if value is not False)
+    split = protocol.get("split", [])
+    shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
     yield (
         f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {group.facets['forget']} forgotten; split"
-        f" {' / '.join(f'{share:g}' for share in protocol.get('split', []))}; training: {training or 'not recorded'};"
+        f" {shares}; training: {training or 'not recorded'};"
         f" dataset {group.facets['dataset']}, sha256 {group.facets['dataset_sha256'][:12] or 'unknown'}."
     )
     if any(column.value.startswith("f1") for column in columns):
