@@ -141,9 +141,9 @@ class SAGEConv(StackedLayer):
         return 1 / math.sqrt(self.shapes["weight"][0])
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply with both weights, average the first half over incoming edges."""
-        neighbours, own = layout.cut(layout.linear(rows, self.weight), 2)
-        return layout.mean @ neighbours + own + layout.spread(self.bias)
+        """Multiply with both weights, then average over incoming edges and add the node's own."""
+        products = layout.block_rows(layout.linear(rows, self.weight), 2)
+        return layout.mean_and_own @ products + layout.spread(self.bias)
 
 
 class GINConv(nn.Module):

@@ -49,11 +49,18 @@ class Layout(ABC):
         return sparse.from_edges(edges, self.num_rows, weight)
 
     @cached_property
-    def mean(self) -> sparse.SparseMatrix:
-        """Give the matrix that averages over incoming edges; a node without any gets zeros."""
-        target = self.edge_index[1]
+    def mean_and_own(self) -> sparse.SparseMatrix:
+        """Give the matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
+
+        Row 2 i is for node i as a neighbour, row 2 i + 1 for itself: what `block_rows` gives. The
+        average over no edge is zero.
+        """
+        source, target = self.edge_index
         degree = torch.bincount(target, minlength=self.num_rows)
-        return sparse.from_edges(self.edge_index, self.num_rows, 1 / degree[target].to(torch.float32))
+        node = torch.arange(self.num_rows, device=target.device)
+        row, column = torch.cat([target, node]), torch.cat([2 * source, 2 * node + 1])
+        value = torch.cat([1 / degree[target].to(torch.float32), torch.ones(self.num_rows, device=target.device)])
+        return sparse.from_entries(row, column, value, (self.num_rows, 2 * self.num_rows))
 
     @cached_property
     def total(self) -> sparse.SparseMatrix:
@@ -90,6 +97,10 @@ class Layout(ABC):
     @abstractmethod
     def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
         """Cut each network's columns into so many equal blocks."""
+
+    @abstractmethod
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Give each of so many equal blocks of a network's columns a row of its own: row count * i + block."""
 
     @abstractmethod
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
@@ -169,6 +180,10 @@ class Ragged(Layout):
         blocks: Sequence[Tensor] = rows.chunk(count, dim=1)
         return blocks
 
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Look at the same numbers as more rows of fewer columns."""
+        return rows.view(count * self.num_rows, -1)
+
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
         """Put columns side by side."""
         return torch.cat(list(blocks), dim=1)
@@ -230,6 +245,11 @@ class Shared(Layout):
         """Cut between the columns of each network."""
         blocks = rows.view(self.num_rows, self.num_networks, -1).chunk(count, dim=2)
         return [block.reshape(self.num_rows, -1) for block in blocks]
+
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Bring the same block of all networks together."""
+        blocks = rows.view(self.num_rows, self.num_networks, count, -1).transpose(1, 2)
+        return blocks.reshape(count * self.num_rows, -1)
 
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
         """Put the columns of each network side by side."""
