@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from model_samples import MODELS, NO_EDGES, drawn_stack, logits, odd_graphs, seeded, shards, with_edges, with_features
 from pyg_models import COUNTERPARTS
 from torch.nn import functional
 
@@ -17,55 +18,6 @@ from unlearnbench.graph import Graph
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph, toy_task
-
-MODELS = ["gcn", "gat", "sage", "appnp", "jknet", "gin", "gatv2", "sgc", "mlp"]
-NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def with_features(graph, density, width=40):
-    keep = torch.rand(graph.num_nodes, width, generator=seeded(1)) < density
-    x = keep * torch.rand(graph.num_nodes, width, generator=seeded(2))
-    return Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
-
-
-def with_edges(graph, edge_index):
-    return Graph(graph.x, graph.y, edge_index, graph.ids, graph.num_classes)
-
-
-def odd_graphs():
-    base = toy_graph(num_nodes=20)
-    one = base.induced(base.ids[:1])
-    return {
-        "undirected": base,
-        "loops, doubles, one-way edges, isolated nodes": with_edges(
-            base, torch.tensor([[0, 0, 1, 1, 5, 5, 7, 7, 7, 9], [0, 0, 2, 2, 5, 1, 8, 8, 3, 9]])
-        ),
-        "no edges": with_edges(base, NO_EDGES),
-        "one node": with_edges(one, NO_EDGES),
-        "one node with two loops": with_edges(one, torch.zeros(2, 2, dtype=torch.int64)),
-    }
-
-
-def drawn_stack(model, count, features, classes=3, arguments=""):
-    """Draw a stack; what starts at zero, the biases, is made random too."""
-    name, _, given = model.partition("[")
-    given = ",".join(part for part in (given.rstrip("]"), arguments) if part)
-    spec = resolve(load_catalogue(), "model", f"{name}[{given}]" if given else name)
-    stack = spec.build().stack(count, features, classes)
-    stack.draw([seeded(network) for network in range(count)])
-    for network in range(count):
-        for name, view in stack.own(network).items():
-            if not view.any():
-                view.copy_(torch.randn(view.shape, generator=seeded(network + len(name))))
-    return stack.eval()
-
-
-def logits(stack, layout):
-    return stack.head(stack.embed(layout), layout)
 
 
 @pytest.mark.parametrize("hidden", [64, 20])
@@ -131,60 +83,6 @@ def test_initial_values_are_spread_as_pyg_spreads_them(model):
         if found.numel() > 1000:
             assert reached == pytest.approx(wanted, rel=0.01)
             assert float(found.std()) == pytest.approx(wanted / math.sqrt(3), rel=0.05)
-
-
-def shards(count, density=None):
-    graph = toy_graph(num_nodes=13 * 20, edges=900)
-    graph = graph if density is None else with_features(graph, density)
-    sizes = torch.randint(1, 25, (20,), generator=seeded(3)).tolist()
-    order = torch.randperm(graph.num_nodes, generator=seeded(4))
-    return [graph.induced(graph.ids[part].sort().values) for part in order[: sum(sizes)].split(sizes)][:count]
-
-
-@pytest.mark.parametrize("arguments", ["", "hidden=16"])
-@pytest.mark.parametrize("density", [None, 0.05], ids=["dense", "sparse"])
-@pytest.mark.parametrize("model", MODELS)
-def test_a_network_has_the_same_bits_alone_among_3_and_among_20(model, density, arguments):
-    if arguments and model in ("gat", "gatv2"):
-        arguments += ",heads=2"
-    task = toy_task(model=f"{model}[{arguments}]", epochs=100 if not arguments else 30)
-    parts = shards(20, density)
-    many = train_networks(task, parts, range(20))
-    few = train_networks(task, [parts[4], parts[11], parts[7]], [4, 11, 7])
-    for place, network in enumerate([4, 11, 7]):
-        alone = train_networks(task, [parts[network]], [network])
-        for name, value in many.state(network).items():
-            assert torch.equal(value, few.state(place)[name]), name
-            assert torch.equal(value, alone.state(0)[name]), name
-    for name, value in many.state(4).items():
-        assert not torch.equal(value, many.state(5)[name]), name
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_network_has_the_same_bits_among_networks_of_other_densities(model):
-    task = toy_task(model=model, epochs=30)
-    parts = [with_features(part, density, 200) for part, density in zip(shards(4), (0.05, 0.3, 0.9, 0.1), strict=True)]
-    assert {is_sparse_enough(part.x) for part in parts} == {True, False}
-    many = train_networks(task, parts, range(4))
-    for network in range(4):
-        alone = train_networks(task, [parts[network]], [network])
-        for name, value in many.state(network).items():
-            assert torch.equal(value, alone.state(0)[name]), name
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_two_threads_give_the_bits_of_one(model):
-    task = toy_task(model=model, epochs=10)
-    graph = toy_graph(num_nodes=1500, edges=6000)
-    networks, before = [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            networks.append(train_networks(task, [graph], [0]))
-    finally:
-        torch.set_num_threads(before)
-    for name, value in networks[0].state(0).items():
-        assert torch.equal(value, networks[1].state(0)[name]), name
 
 
 @pytest.mark.parametrize("arguments", ["", "hidden=20"])
@@ -342,13 +240,6 @@ def test_second_derivatives_equal_pygs(model, sparse):
         torch.testing.assert_close(found.reshape(wanted.shape), wanted.detach(), atol=1e-4, rtol=1e-4)
 
 
-def test_elu_equals_torchs_and_gives_an_entry_the_same_bits_anywhere():
-    rows = torch.randn(5000, generator=seeded()) * 3
-    torch.testing.assert_close(elu(rows), functional.elu(rows))
-    for length in (1, 7, 15, 16, 17, 33, 100):
-        assert torch.equal(elu(rows[3 : 3 + length].clone()), elu(rows)[3 : 3 + length])
-
-
 def test_blocks_of_a_parameter_are_views_of_what_is_stored():
     stack = drawn_stack("sage[hidden=20]", 2, 8)
     layer = stack.layers()["conv1"]
@@ -358,3 +249,15 @@ def test_blocks_of_a_parameter_are_views_of_what_is_stored():
     assert bool((layer.weight[1, :, 32:52] == 7).all())
     assert not bool((layer.weight[1, :, :32] == 7).any())
     assert not bool(layer.weight[1, :, 52:].any())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_features_that_are_all_zero_train(model):
+    graph = toy_graph(num_nodes=20)
+    empty = Graph(torch.zeros(20, 8), graph.y, graph.edge_index, graph.ids, 3)
+    networks = train_networks(toy_task(model=model, epochs=3), [empty, graph], [0, 1])
+    for _, answer in networks.predict([empty, graph]):
+        assert bool(torch.isfinite(answer).all())
+    alone = train_networks(toy_task(model=model, epochs=3), [empty], [0])
+    for name, value in alone.state(0).items():
+        assert torch.equal(value, networks.state(0)[name])
