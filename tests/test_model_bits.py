@@ -10,7 +10,6 @@ from unlearnbench.gnn.elu import elu
 from unlearnbench.gnn.sparse import is_sparse_enough
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
-
 # Sixteen columns leave a rest beyond whole vectors, which torch computes entry by entry.
 NARROW = ["gcn[hidden=16]", "gat[hidden=16,heads=2]", "gatv2[hidden=16,heads=2]"]
 
