@@ -196,7 +196,7 @@ class Ragged(Layout):
         """Drop entries of each network by its own stream."""
         if self.noise is None or rate == 0:
             return rows
-        return rows * self.noise.keep(self.sizes, rows.shape[1], rate).to(rows.dtype).mul_(1 / (1 - rate))
+        return rows * self.noise.keep(self.sizes, rows.shape[1], rate).mul_(1 / (1 - rate))
 
 
 class Shared(Layout):
