@@ -1,9 +1,9 @@
 """Members trained in lockstep against a plain loop over PyG modules, in turn, in one process.
 
-Both train the same networks on the same shards: two graph convolutions of 64, MLP head, dropout
-0.5, Adam with weight decay, full-batch steps. The loop is what a user of PyG would write.
+Both train the same networks on the same shards: hidden 64, MLP head, dropout 0.5, Adam with
+weight decay, full-batch steps. The loop is what a user of PyG would write.
 
-    python benchmarks/loop.py --data-root DIR [--dataset cora] [--num-shards 20] [--rounds 5]
+    python benchmarks/loop.py --data-root DIR [--model gcn gat ...] [--dataset cora] [--num-shards 20] [--rounds 5]
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv, JumpingKnowledge, SAGEConv
 
 from unlearnbench import protocol
 from unlearnbench.datasets.base import data_root, load_graph
@@ -29,25 +30,84 @@ from unlearnbench.task import Task, Training
 
 
 class Plain(nn.Module):
-    """The base model as PyG's documentation would have it."""
+    """A base model as PyG's documentation would have it; subclasses say how nodes are embedded."""
 
-    def __init__(self, num_features: int, num_classes: int) -> None:
+    def __init__(self, num_classes: int) -> None:
         super().__init__()
-        self.conv1, self.conv2 = GCNConv(num_features, 64), GCNConv(64, 64)
         self.linear1, self.linear2 = nn.Linear(64, 64), nn.Linear(64, num_classes)
+
+    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Give the rows that the head sees."""
+        raise NotImplementedError
+
+    def dropped(self, rows: Tensor) -> Tensor:
+        """Drop half of the entries in training."""
+        return functional.dropout(rows, 0.5, self.training)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Give logits."""
-        h = functional.dropout(self.conv1(x, edge_index).relu(), 0.5, self.training)
-        h = functional.dropout(self.conv2(h, edge_index).relu(), 0.5, self.training)
-        logits: Tensor = self.linear2(functional.dropout(self.linear1(h).relu(), 0.5, self.training))
+        logits: Tensor = self.linear2(self.dropped(self.linear1(self.embed(x, edge_index)).relu()))
         return logits
 
 
-def loop(graphs: Sequence[Graph], training: Training) -> None:
+class Layered(Plain):
+    """Two convolutions, activation and dropout after each."""
+
+    def __init__(self, num_classes: int, conv1: nn.Module, conv2: nn.Module, elu: bool = False) -> None:
+        super().__init__(num_classes)
+        self.conv1, self.conv2 = conv1, conv2
+        self.activation = functional.elu if elu else functional.relu
+
+    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Convolve twice."""
+        rows = self.dropped(self.activation(self.conv1(x, edge_index)))
+        return self.dropped(self.activation(self.conv2(rows, edge_index)))
+
+
+class PlainAPPNP(Plain):
+    """Two linear layers, then personalised PageRank."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.first, self.second = nn.Linear(num_features, 64), nn.Linear(64, 64)
+        self.propagation = APPNP(K=10, alpha=0.1)
+
+    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Predict, then propagate."""
+        rows: Tensor = self.propagation(self.second(self.dropped(self.first(x).relu())), edge_index)
+        return rows
+
+
+class PlainJKNet(Plain):
+    """Three graph convolutions side by side."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.convolutions = nn.ModuleList(GCNConv(inputs, 64) for inputs in (num_features, 64, 64))
+        self.jumping, self.jump = JumpingKnowledge("cat"), nn.Linear(3 * 64, 64)
+
+    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Convolve three times and combine."""
+        rows = [x]
+        for convolution in self.convolutions:
+            rows.append(self.dropped(convolution(rows[-1], edge_index).relu()))
+        combined: Tensor = self.jump(self.jumping(rows[1:]))
+        return combined
+
+
+PLAIN: dict[str, Callable[[int, int], Plain]] = {
+    "gcn": lambda features, classes: Layered(classes, GCNConv(features, 64), GCNConv(64, 64)),
+    "gat": lambda features, classes: Layered(classes, GATConv(features, 8, heads=8), GATConv(64, 64), elu=True),
+    "sage": lambda features, classes: Layered(classes, SAGEConv(features, 64), SAGEConv(64, 64)),
+    "appnp": PlainAPPNP,
+    "jknet": PlainJKNet,
+}
+
+
+def loop(graphs: Sequence[Graph], training: Training, make: Callable[[int, int], Plain]) -> None:
     """Train one module after the other."""
     for graph in graphs:
-        model = Plain(graph.num_features, graph.num_classes)
+        model = make(graph.num_features, graph.num_classes)
         optimiser = torch.optim.Adam(model.parameters(), lr=training.lr, weight_decay=training.weight_decay)
         for _ in range(training.epochs):
             optimiser.zero_grad()
@@ -55,11 +115,28 @@ def loop(graphs: Sequence[Graph], training: Training) -> None:
             optimiser.step()
 
 
+def compare(task: Task, model: str, graphs: Sequence[Graph], rounds: int) -> dict[str, list[float]]:
+    """Time both, in turn, after one round that does not count; in seconds."""
+    task = replace(task, model=resolve(load_catalogue(), "model", model))
+    seconds: dict[str, list[float]] = {"loop": [], "stack": []}
+    for round_number in range(rounds + 1):
+        for name, values in seconds.items():
+            start = time.perf_counter()
+            if name == "loop":
+                loop(graphs, task.training, PLAIN[model])
+            else:
+                train_networks(task, graphs, range(len(graphs)))
+            if round_number:
+                values.append(time.perf_counter() - start)
+    return seconds
+
+
 def main() -> None:
     """Print both times and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--dataset", default="cora")
+    parser.add_argument("--model", choices=PLAIN, nargs="+", default=list(PLAIN))
     parser.add_argument("--num-shards", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
@@ -70,21 +147,14 @@ def main() -> None:
     task = Task(train, resolve(catalogue, "model", "gcn"), Training(), torch.device("cpu"), seed=0)
     order = torch.randperm(train.num_nodes, generator=task.generator("shards"))
     graphs = [train.induced(train.ids[part]) for part in torch.tensor_split(order, options.num_shards)]
-    seconds: dict[str, list[float]] = {"loop": [], "stack": []}
-    for round_number in range(options.rounds + 1):
-        for name in seconds:
-            start = time.perf_counter()
-            if name == "loop":
-                loop(graphs, task.training)
-            else:
-                train_networks(task, graphs, range(len(graphs)))
-            if round_number:
-                seconds[name].append(time.perf_counter() - start)
-    ratios = [slow / fast for slow, fast in zip(seconds["loop"], seconds["stack"], strict=True)]
-    print(f"{options.dataset}, gcn, {options.num_shards} shards, {task.training.epochs} epochs, one thread")
-    for name, values in seconds.items():
-        print(f"{name:<6} {statistics.median(values):.3f} s (median of {options.rounds})")
-    print(f"ratio  {statistics.median(ratios):.2f} (lowest {min(ratios):.2f}, highest {max(ratios):.2f})")
+    print(f"{options.dataset}, {options.num_shards} shards, {task.training.epochs} epochs, one thread")
+    print(f"median of {options.rounds} rounds, lowest and highest ratio within a round")
+    for model in options.model:
+        seconds = compare(task, model, graphs, options.rounds)
+        ratios = [slow / fast for slow, fast in zip(seconds["loop"], seconds["stack"], strict=True)]
+        slow, fast = (statistics.median(values) for values in seconds.values())
+        span = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"{model:<6} loop {slow:.3f} s  stack {fast:.3f} s  ratio {statistics.median(ratios):.2f} ({span})")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,17 @@ def register_unlearners(register: Register) -> None:
 @hookimpl
 def register_models(register: Register) -> None:
     """Announce the base models."""
+    convolutional, attentive = "unlearnbench.gnn.convolutional", "unlearnbench.gnn.attentive"
+    propagating = "unlearnbench.gnn.propagating"
     register("gcn", "unlearnbench.gnn.models:GCN", summary="Two graph convolutions of 64, MLP head.")
+    register("gat", f"{attentive}:GAT", summary="Attention with 8 heads of 8, then one head of 64, MLP head.")
+    register("sage", f"{convolutional}:SAGE", summary="Two GraphSAGE layers of 64, mean, MLP head.")
+    register("appnp", f"{propagating}:APPNP", summary="Two linear layers, personalised PageRank, MLP head.")
+    register("jknet", f"{convolutional}:JKNet", summary="Three graph convolutions of 64, concatenated, MLP head.")
+    register("gin", f"{convolutional}:GIN", summary="Two graph isomorphism layers of 64, MLP head.")
+    register("gatv2", f"{attentive}:GATv2", summary="As gat, with attention of the second kind.")
+    register("sgc", f"{propagating}:SGC", summary="Features propagated twice, linear layer to 64, MLP head.")
+    register("mlp", f"{convolutional}:MLP", summary="Two linear layers of 64, MLP head: no graph, the control.")
 
 
 @hookimpl

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unlearnbench.gnn import sparse
-from unlearnbench.gnn.ragged import gather_rows
 from unlearnbench.graph import Graph
 
 Product = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
@@ -37,7 +37,7 @@ class RaggedFeatures(Features):
         self._x = torch.cat([graphs[network].x for network in self._dense]) if self._dense else None
         self._buffers: dict[int, Tensor] = {}
         if self._sparse:
-            self._matrix, self._occurring = _compact(graphs, self._sparse)
+            self._matrix = _block_diagonal(graphs, self._sparse)
         if self._sparse and self._dense:
             self._order = _stack_order([graph.num_nodes for graph in graphs], [*self._sparse, *self._dense])
             self._order = self._order.to(graphs[0].x.device)
@@ -62,24 +62,46 @@ class RaggedFeatures(Features):
 
     def _sparse_rows(self, weight: Tensor) -> Tensor:
         table = weight.reshape(-1, weight.shape[2])
-        if id(weight) not in self._buffers:
+        if id(weight) not in self._buffers and torch.is_grad_enabled():
+            # Zeros: what an empty tensor happens to hold may be no number, and 0 times that is none either.
             self._buffers[id(weight)] = torch.zeros_like(table, requires_grad=False)
-        return self._matrix @ gather_rows(table, self._occurring, self._buffers[id(weight)])
+        rows: Tensor = _Product.apply(table, self._matrix, self._buffers.get(id(weight)))  # type: ignore[no-untyped-call]
+        return rows
 
 
-def _compact(graphs: Sequence[Graph], networks: Sequence[int]) -> tuple[sparse.SparseMatrix, Tensor]:
-    """Keep of each network's features only the columns that occur in its rows.
+class _Product(torch.autograd.Function):
+    """A sparse matrix times a large table, whose gradient is written to a buffer where it is not differentiated.
+
+    Each use in one graph of computation needs a buffer of its own, and a gradient must be used
+    before the next backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, matrix: sparse.SparseMatrix, buffer: Tensor | None) -> Tensor:
+        ctx.matrix, ctx.buffer = matrix, buffer
+        return table.new_zeros(matrix.shape[0], table.shape[1]).addmm_(matrix.csr, table, beta=0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        grad = grads[0].contiguous()
+        if torch.is_grad_enabled():
+            return ctx.matrix.t() @ grad, None, None
+        return ctx.buffer.addmm_(ctx.matrix.transposed, grad, beta=0), None, None
+
+
+def _block_diagonal(graphs: Sequence[Graph], networks: Sequence[int]) -> sparse.SparseMatrix:
+    """Put the features of these networks in one matrix that multiplies the stacked weights of all.
 
     Returns:
-        The matrix of all rows of these networks, and for each of its columns the row of the
-        stacked weights, network * F + feature, that it multiplies.
+        A row a node of these networks, in their order; a column a row of the stacked weights,
+        network * F + feature.
     """
     x = torch.cat([graphs[network].x for network in networks])
     sizes = torch.tensor([graphs[network].num_nodes for network in networks], device=x.device)
     owner = torch.repeat_interleave(torch.tensor(networks, device=x.device), sizes)
     row, column = torch.nonzero(x, as_tuple=True)
-    occurring, place = torch.unique(owner[row] * x.shape[1] + column, return_inverse=True)
-    return sparse.from_entries(row, place, x[row, column], (x.shape[0], len(occurring))), occurring
+    place = owner[row] * x.shape[1] + column
+    return sparse.from_entries(row, place, x[row, column], (x.shape[0], len(graphs) * x.shape[1]))
 
 
 def _stack_order(sizes: Sequence[int], networks: Sequence[int]) -> Tensor:

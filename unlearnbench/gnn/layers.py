@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,18 +35,30 @@ class StackedLayer(nn.Module, ABC):
         shapes: The true shape of each parameter in one network. Storage is padded and the
             padding stays zero, so that the padded columns a layer gives are zero too.
         raw: The first dimension of `weight` counts input features, which are not padded.
+        blocks: For parameters that are several blocks in one: which dimension counts the blocks.
+            It is stored as one with the dimension after it, block beside block.
     """
 
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, num_networks: int, shapes: dict[str, tuple[int, ...]], raw: bool) -> None:
+    def __init__(
+        self,
+        num_networks: int,
+        shapes: dict[str, tuple[int, ...]],
+        raw: bool = False,
+        blocks: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__()
         self.shapes = shapes
+        self._blocks = dict(blocks or {})
         for name, shape in shapes.items():
             stored = [padded(size) for size in shape]
             if raw and name == "weight":
                 stored[0] = shape[0]
+            if name in self._blocks:
+                at = self._blocks[name]
+                stored[at : at + 2] = [shape[at] * stored[at + 1]]
             self.register_parameter(name, nn.Parameter(torch.zeros(num_networks, *stored)))
 
     def own(self, network: int) -> dict[str, Tensor]:
@@ -53,6 +66,8 @@ class StackedLayer(nn.Module, ABC):
         views = {}
         for name, parameter in self.named_parameters(recurse=False):
             view = parameter.detach()[network]
+            if name in self._blocks:
+                view = view.unflatten(self._blocks[name], (self.shapes[name][self._blocks[name]], -1))
             for dimension, size in enumerate(self.shapes[name]):
                 view = view.narrow(dimension, 0, size)
             views[name] = view
@@ -102,3 +117,101 @@ class GCNConv(Linear):
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
         """Multiply with the weight, then propagate."""
         return layout.gcn @ layout.linear(rows, self.weight) + layout.spread(self.bias)
+
+
+class SAGEConv(StackedLayer):
+    """Mean of the neighbours' rows times one weight, the node's own times another (Hamilton et al., 2017).
+
+    `weight` holds both, [inputs, 2, outputs], so that rows are multiplied once. Starts as
+    `torch.nn.Linear` does.
+
+    Args:
+        num_networks: S.
+        inputs: Columns in.
+        outputs: Columns out.
+        raw: The rows are input features.
+    """
+
+    def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
+        shapes = {"weight": (inputs, 2, outputs), "bias": (outputs,)}
+        super().__init__(num_networks, shapes, raw, {"weight": 1})
+
+    def bound(self, name: str) -> float:
+        """Give 1 / sqrt(inputs) for weight and bias alike."""
+        return 1 / math.sqrt(self.shapes["weight"][0])
+
+    def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
+        """Multiply with both weights, then average over incoming edges and add the node's own."""
+        products = layout.block_rows(layout.linear(rows, self.weight), 2)
+        return layout.mean_and_own @ products + layout.spread(self.bias)
+
+
+class GINConv(nn.Module):
+    """MLP of the sum of a node's row and its neighbours' (Xu et al., 2019, equation 4.1 with epsilon 0).
+
+    The first linear layer is applied before the sum, which is the same and meets fewer columns.
+
+    Args:
+        num_networks: S.
+        inputs: Columns in.
+        outputs: Columns between and out.
+        raw: The rows are input features.
+    """
+
+    def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
+        super().__init__()
+        self.linear1 = Linear(num_networks, inputs, outputs, raw)
+        self.linear2 = Linear(num_networks, outputs, outputs)
+
+    def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
+        """Multiply, sum, then the rest of the MLP."""
+        hidden = layout.total @ layout.linear(rows, self.linear1.weight) + layout.spread(self.linear1.bias)
+        result: Tensor = self.linear2(torch.relu(hidden), layout)
+        return result
+
+
+class SGConv(Linear):
+    """A linear layer of features propagated `steps` times (Wu et al., 2019); starts as `torch.nn.Linear` does.
+
+    Args:
+        num_networks: S.
+        inputs: Columns in.
+        outputs: Columns out.
+        steps: Propagations.
+        raw: The rows are input features.
+    """
+
+    def __init__(self, num_networks: int, inputs: int, outputs: int, steps: int, raw: bool = False) -> None:
+        super().__init__(num_networks, inputs, outputs, raw)
+        self.steps = steps
+
+    def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
+        """Multiply, then propagate."""
+        propagated = layout.linear(rows, self.weight)
+        for _ in range(self.steps):
+            propagated = layout.gcn @ propagated
+        return propagated + layout.spread(self.bias)
+
+
+class JumpingLinear(StackedLayer):
+    """A linear layer of several layers' columns side by side (Xu et al., 2018); starts as `torch.nn.Linear` does.
+
+    Args:
+        num_networks: S.
+        parts: How many.
+        inputs: Columns of each.
+        outputs: Columns out.
+    """
+
+    def __init__(self, num_networks: int, parts: int, inputs: int, outputs: int) -> None:
+        shapes = {"weight": (parts, inputs, outputs), "bias": (outputs,)}
+        super().__init__(num_networks, shapes, blocks={"weight": 0})
+
+    def bound(self, name: str) -> float:
+        """Give 1 / sqrt(all columns in) for weight and bias alike."""
+        parts, inputs, _ = self.shapes["weight"]
+        return 1 / math.sqrt(parts * inputs)
+
+    def forward(self, parts: Sequence[Tensor], layout: Layout) -> Tensor:
+        """Give [rows of all parts] W + b."""
+        return layout.linear(layout.beside(parts), self.weight) + layout.spread(self.bias)

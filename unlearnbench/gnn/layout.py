@@ -8,7 +8,7 @@ graph, a node's row holds the columns of all networks side by side.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
+from unlearnbench.gnn.edges import Edges, attention_edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
 from unlearnbench.gnn.noise import Noise
 from unlearnbench.gnn.ragged import padded_places, padded_product, ragged_product, spread
@@ -39,12 +40,39 @@ class Layout(ABC):
         self.edge_index = edge_index
         self.num_rows = num_rows
         self.noise = noise
+        self._edges: dict[int, Edges] = {}
 
     @cached_property
     def gcn(self) -> sparse.SparseMatrix:
         """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
         edges, weight = gcn_norm(self.edge_index, None, self.num_rows, dtype=torch.float32)
         return sparse.from_edges(edges, self.num_rows, weight)
+
+    @cached_property
+    def mean_and_own(self) -> sparse.SparseMatrix:
+        """Give the matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
+
+        Row 2 i is for node i as a neighbour, row 2 i + 1 for itself: what `block_rows` gives. The
+        average over no edge is zero.
+        """
+        source, target = self.edge_index
+        degree = torch.bincount(target, minlength=self.num_rows)
+        node = torch.arange(self.num_rows, device=target.device)
+        row, column = torch.cat([target, node]), torch.cat([2 * source, 2 * node + 1])
+        value = torch.cat([1 / degree[target].to(torch.float32), torch.ones(self.num_rows, device=target.device)])
+        return sparse.from_entries(row, column, value, (self.num_rows, 2 * self.num_rows))
+
+    @cached_property
+    def total(self) -> sparse.SparseMatrix:
+        """Give A + I: the matrix that sums over incoming edges and the node itself."""
+        node = torch.arange(self.num_rows, device=self.edge_index.device)
+        return sparse.from_edges(torch.cat([self.edge_index, node.expand(2, -1)], dim=1), self.num_rows)
+
+    def edges(self, heads: int) -> Edges:
+        """Give the edges of attention with so many heads, for networks whose rows are their own."""
+        if heads not in self._edges:
+            self._edges[heads] = attention_edges(self.edge_index, self.num_rows, heads)
+        return self._edges[heads]
 
     @abstractmethod
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
@@ -65,6 +93,27 @@ class Layout(ABC):
     @abstractmethod
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """Put each network's rows together: the inverse of `split`."""
+
+    @abstractmethod
+    def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
+        """Cut each network's columns into so many equal blocks."""
+
+    @abstractmethod
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Give each of so many equal blocks of a network's columns a row of its own: row count * i + block."""
+
+    @abstractmethod
+    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+        """Put each network's columns of all blocks side by side: the inverse of `cut`."""
+
+    @abstractmethod
+    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+        """Apply a function to rows in which no row holds columns of two networks.
+
+        Args:
+            function: Takes as many tensors [n, ...] as `rows` and gives one.
+            *rows: As `linear` gives them.
+        """
 
     def dropout(self, rows: Tensor, rate: float) -> Tensor:
         """Drop entries at random in training and scale the rest by 1 / (1 - rate)."""
@@ -126,11 +175,28 @@ class Ragged(Layout):
         """Stack below each other."""
         return torch.cat(list(parts))
 
+    def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
+        """Cut between columns."""
+        blocks: Sequence[Tensor] = rows.chunk(count, dim=1)
+        return blocks
+
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Look at the same numbers as more rows of fewer columns."""
+        return rows.view(count * self.num_rows, -1)
+
+    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+        """Put columns side by side."""
+        return torch.cat(list(blocks), dim=1)
+
+    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+        """Call it once: every row is of one network."""
+        return function(*rows)
+
     def dropout(self, rows: Tensor, rate: float) -> Tensor:
         """Drop entries of each network by its own stream."""
         if self.noise is None or rate == 0:
             return rows
-        return rows * self.noise.keep(self.sizes, rows.shape[1], rate).to(rows.dtype).mul_(1 / (1 - rate))
+        return rows * self.noise.keep(self.sizes, rows.shape[1], rate).mul_(1 / (1 - rate))
 
 
 class Shared(Layout):
@@ -174,3 +240,22 @@ class Shared(Layout):
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """Put side by side."""
         return torch.cat(list(parts), dim=1)
+
+    def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
+        """Cut between the columns of each network."""
+        blocks = rows.view(self.num_rows, self.num_networks, -1).chunk(count, dim=2)
+        return [block.reshape(self.num_rows, -1) for block in blocks]
+
+    def block_rows(self, rows: Tensor, count: int) -> Tensor:
+        """Bring the same block of all networks together."""
+        blocks = rows.view(self.num_rows, self.num_networks, count, -1).transpose(1, 2)
+        return blocks.reshape(count * self.num_rows, -1)
+
+    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+        """Put the columns of each network side by side."""
+        columns = [block.view(self.num_rows, self.num_networks, -1) for block in blocks]
+        return torch.cat(columns, dim=2).reshape(self.num_rows, -1)
+
+    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+        """Call it once a network."""
+        return self.join([function(*parts) for parts in zip(*(self.split(r, None) for r in rows), strict=True)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from pydantic import Field
@@ -78,23 +78,11 @@ class StackedModel(Component, ABC):
         """Make S networks with all parameters zero."""
 
 
-class GCN(StackedModel):
-    """Two graph convolutions and an MLP head (paper, section "General Settings")."""
+class Sizes(ComponentParams):
+    """Sizes and dropout that all built-in models have."""
 
-    name = "gcn"
-    version = 1
-    summary = "Two graph convolutions of 64, MLP head."
-    reference = "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
-
-    class Params(ComponentParams):
-        """Sizes and dropout."""
-
-        hidden: int = Field(default=64, ge=1, description="Columns of each layer.")
-        dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of entries dropped after each layer.")
-
-    def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
-        return GCNStack(num_networks, num_features, num_classes, self.params.hidden, self.params.dropout)
+    hidden: int = Field(default=64, ge=1, description="Columns of each layer.")
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of entries dropped after each layer.")
 
 
 class Head(nn.Module):
@@ -120,22 +108,82 @@ class Head(nn.Module):
         return logits
 
 
-class GCNStack(Stack):
-    """S networks of two graph convolutions and an MLP head."""
+class HeadedStack(Stack):
+    """S networks with an MLP head.
 
-    def __init__(self, num_networks: int, num_features: int, num_classes: int, hidden: int, dropout: float) -> None:
-        super().__init__(hidden, num_classes)
-        self.conv1 = GCNConv(num_networks, num_features, hidden, raw=True)
-        self.conv2 = GCNConv(num_networks, hidden, hidden)
-        self.mlp = Head(num_networks, hidden, num_classes, dropout)
-        self.dropout = dropout
+    Args:
+        num_networks: S.
+        num_classes: C.
+        params: Sizes and dropout.
+        body: The layers before the head, by name. Initial parameters are drawn in this order, the
+            head's last.
+    """
 
-    def embed(self, layout: Layout) -> Tensor:
-        """Convolve twice."""
-        rows = layout.dropout(torch.relu(self.conv1(layout.features, layout)), self.dropout)
-        return layout.dropout(torch.relu(self.conv2(rows, layout)), self.dropout)
+    def __init__(self, num_networks: int, num_classes: int, params: Sizes, body: Mapping[str, nn.Module]) -> None:
+        super().__init__(params.hidden, num_classes)
+        self.dropout = params.dropout
+        for name, layer in body.items():
+            self.add_module(name, layer)
+        self.mlp = Head(num_networks, params.hidden, num_classes, params.dropout)
 
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
         """Classify."""
         logits: Tensor = self.mlp(rows, layout)
         return logits
+
+
+class LayeredStack(HeadedStack):
+    """S networks of layers one after the other, activation and dropout after each, and an MLP head.
+
+    Args:
+        num_networks: S.
+        num_classes: C.
+        params: Sizes and dropout.
+        convolutions: The layers, `conv1`, `conv2`, ...; the last gives `params.hidden` columns.
+        activation: Applied entry by entry.
+        others: What else comes before the head, by name.
+    """
+
+    def __init__(
+        self,
+        num_networks: int,
+        num_classes: int,
+        params: Sizes,
+        convolutions: Sequence[nn.Module],
+        activation: Callable[[Tensor], Tensor] = torch.relu,
+        others: Mapping[str, nn.Module] | None = None,
+    ) -> None:
+        named = {f"conv{number}": convolution for number, convolution in enumerate(convolutions, 1)}
+        super().__init__(num_networks, num_classes, params, {**named, **(others or {})})
+        self._names = list(named)
+        self._activation = activation
+
+    def outputs(self, layout: Layout) -> list[Tensor]:
+        """Give the rows after each layer."""
+        rows: list[Tensor] = []
+        for name in self._names:
+            convolved = self.get_submodule(name)(rows[-1] if rows else layout.features, layout)
+            rows.append(layout.dropout(self._activation(convolved), self.dropout))
+        return rows
+
+    def embed(self, layout: Layout) -> Tensor:
+        """Give the rows after the last layer."""
+        return self.outputs(layout)[-1]
+
+
+class GCN(StackedModel):
+    """Two graph convolutions and an MLP head (paper, section "General Settings")."""
+
+    name = "gcn"
+    version = 1
+    summary = "Two graph convolutions of 64, MLP head."
+    reference = "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
+
+    class Params(Sizes):
+        """Sizes and dropout."""
+
+    def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
+        """Make S networks with all parameters zero."""
+        hidden = self.params.hidden
+        convolutions = [GCNConv(num_networks, num_features, hidden, raw=True), GCNConv(num_networks, hidden, hidden)]
+        return LayeredStack(num_networks, num_classes, self.params, convolutions)

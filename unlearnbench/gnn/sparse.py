@@ -32,7 +32,7 @@ class SparseMatrix:
             counts = self.csr.crow_indices().diff()
             row = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
             shape = (self.csr.shape[1], self.csr.shape[0])
-            self._transposed = _compressed(self.csr.col_indices(), row, self.csr.values(), shape)
+            self._transposed = _compressed(self.csr.col_indices().long(), row, self.csr.values(), shape)
         return self._transposed
 
     @property
@@ -91,9 +91,13 @@ def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, in
     counts = torch.bincount(row, minlength=shape[0])
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
     torch.cumsum(counts, dim=0, out=starts[1:])
+    # MKL takes short indices only where torch is built with it: long ones are converted at every product.
+    kind = torch.int32 if max(len(order), *shape) < 2**31 else torch.int64
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(starts, column[order], value[order], shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            starts.to(kind), column[order].to(kind), value[order], shape, check_invariants=False
+        )
 
 
 class _Product(torch.autograd.Function):
