@@ -19,7 +19,7 @@ from unlearnbench.gnn import sparse
 from unlearnbench.gnn.edges import Edges, attention_edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
 from unlearnbench.gnn.noise import Noise
-from unlearnbench.gnn.ragged import padded_places, padded_product, ragged_product, spread
+from unlearnbench.gnn.ragged import owners, padded_places, padded_product, ragged_product, spread
 from unlearnbench.graph import Graph
 
 
@@ -144,6 +144,10 @@ class Ragged(Layout):
         """Give the features of all networks."""
         return RaggedFeatures(self._graphs)
 
+    @cached_property
+    def _owner(self) -> Tensor:
+        return owners(self.sizes, self.edge_index.device)
+
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply each network's rows with its own weight."""
         if isinstance(rows, RaggedFeatures):
@@ -160,7 +164,7 @@ class Ragged(Layout):
 
     def spread(self, values: Tensor) -> Tensor:
         """Repeat each network's vector for each of its rows."""
-        return spread(values, self.sizes)
+        return spread(values, self.sizes, self._owner)
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
         """Cut at the borders of networks."""

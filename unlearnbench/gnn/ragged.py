@@ -49,25 +49,21 @@ def padded_product(rows: Tensor, weight: Tensor, places: Tensor, height: int) ->
     return product.view(count * height, -1).index_select(0, places)
 
 
-def spread(values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k]."""
-    repeated: Tensor = _Spread.apply(values, sizes)  # type: ignore[no-untyped-call]
-    return repeated
+def owners(sizes: Sequence[int], device: torch.device) -> Tensor:
+    """Say whose each row is: int64 [sum(sizes)]."""
+    return torch.repeat_interleave(torch.arange(len(sizes), device=device), torch.tensor(list(sizes), device=device))
 
 
-def gather_rows(table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:
-    """Select rows, each at most once; the gradient writes only these rows.
+def spread(values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+    """Repeat each network's vector for each of its rows: [S, k] to [sum(sizes), k].
 
     Args:
-        table: float [m, k].
-        index: int64 [n], all different.
-        buffer: float [m, k], zero outside the rows of `index`: what the gradient is written to
-            when it is not itself differentiated. Each use of `gather_rows` in one graph of
-            computation needs a buffer of its own, and a gradient must be used before the next
-            backward pass.
+        values: float [S, k].
+        sizes: Rows of each network.
+        owner: As `owners` gives it.
     """
-    rows: Tensor = _Gather.apply(table, index, buffer)  # type: ignore[no-untyped-call]
-    return rows
+    repeated: Tensor = _Spread.apply(values, sizes, owner)  # type: ignore[no-untyped-call]
+    return repeated
 
 
 class _Product(torch.autograd.Function):
@@ -117,40 +113,26 @@ def _outer(left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
 
 class _Spread(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, sizes: Sequence[int]) -> Tensor:
-        ctx.sizes = sizes
-        return torch.cat([row.expand(size, -1) for row, size in zip(values, sizes, strict=True)])
+    def forward(ctx: Any, values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+        ctx.sizes, ctx.owner = sizes, owner
+        return values.index_select(0, owner)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _sums(grads[0], ctx.sizes), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return _sums(grads[0], ctx.sizes, ctx.owner), None, None
 
 
 class _Sums(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int]) -> Tensor:
-        ctx.sizes = sizes
+    def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+        ctx.sizes, ctx.owner = sizes, owner
         return torch.stack([part.sum(dim=0) for part in rows.split(list(sizes))])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return spread(grads[0], ctx.sizes), None
-
-
-def _sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    total: Tensor = _Sums.apply(rows, sizes)  # type: ignore[no-untyped-call]
-    return total
-
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, index: Tensor, buffer: Tensor) -> Tensor:
-        ctx.index, ctx.buffer = index, buffer
-        return table.index_select(0, index)
-
-    @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        if torch.is_grad_enabled():
-            zeros = torch.zeros_like(ctx.buffer)
-            return zeros.index_copy(0, ctx.index, grads[0]), None, None
-        return ctx.buffer.index_copy_(0, ctx.index, grads[0]), None, None
+        return spread(grads[0], ctx.sizes, ctx.owner), None, None
+
+
+def _sums(rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+    total: Tensor = _Sums.apply(rows, sizes, owner)  # type: ignore[no-untyped-call]
+    return total

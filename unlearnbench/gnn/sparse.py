@@ -104,7 +104,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
         ctx.matrix = matrix
-        return matrix.csr @ dense
+        # In place: `@` copies its result once more.
+        return dense.new_zeros(matrix.shape[0], dense.shape[1]).addmm_(matrix.csr, dense, beta=0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
