@@ -26,7 +26,7 @@ class Model(Component, ABC):
         """Make one network. The global random state is set from `generator` around the call."""
 
 
-class Stack(nn.Module):
+class Stack(nn.Module, ABC):
     """S networks in lockstep. Subclasses define `embed` and `head` in terms of a `Layout`.
 
     Args:
@@ -39,13 +39,13 @@ class Stack(nn.Module):
         self.embedding_size = embedding_size
         self.num_classes = num_classes
 
+    @abstractmethod
     def embed(self, layout: Layout) -> Tensor:
         """Give the rows after the last message-passing layer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
         """Give the logits, padded to a multiple of `layers.VECTOR` columns."""
-        raise NotImplementedError
 
     def layers(self) -> dict[str, StackedLayer]:
         """Give the layers by name."""
