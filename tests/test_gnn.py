@@ -1,5 +1,6 @@
 import pytest
 import torch
+from model_samples import shards, with_features
 from torch import nn
 from torch_geometric.nn import GCNConv
 
@@ -44,13 +45,6 @@ class PygGcn(nn.Module):
         return self
 
 
-def sparse_features(graph: Graph) -> Graph:
-    chance = torch.Generator().manual_seed(1)
-    keep = torch.rand(graph.num_nodes, 40, generator=chance) < 0.05
-    x = torch.where(keep, torch.rand(graph.num_nodes, 40, generator=chance), torch.zeros(()))
-    return Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
-
-
 def odd_graphs() -> list[Graph]:
     base = toy_graph(num_nodes=20)
     loops = torch.tensor([[0, 0, 1, 1, 5, 5], [0, 0, 2, 2, 5, 1]])
@@ -76,7 +70,7 @@ def drawn_gcn(count, features, classes, **params):
 @pytest.mark.parametrize("hidden", [64, 20])
 def test_a_stack_of_one_equals_pyg_in_values_and_gradients(sparse, hidden):
     for graph in odd_graphs():
-        graph = sparse_features(graph) if sparse else graph
+        graph = with_features(graph, 0.05) if sparse else graph
         stack = drawn_gcn(1, graph.num_features, 3, hidden=hidden).eval()
         module = PygGcn(graph.num_features, 3, hidden).own(stack.own(0)).eval()
         layout = Ragged([graph])
@@ -93,7 +87,7 @@ def test_a_stack_of_one_equals_pyg_in_values_and_gradients(sparse, hidden):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_training_equals_a_plain_pyg_loop(sparse):
-    graph = sparse_features(toy_graph()) if sparse else toy_graph()
+    graph = with_features(toy_graph(), 0.05) if sparse else toy_graph()
     task = toy_task(graph, model="gcn[dropout=0]", epochs=30)
     network = train_networks(task, [graph], [0])
     untrained = train_networks(toy_task(graph, model="gcn[dropout=0]", epochs=0), [graph], [0])
@@ -107,38 +101,11 @@ def test_training_equals_a_plain_pyg_loop(sparse):
     torch.testing.assert_close(logits, module(graph.x, graph.edge_index), atol=1e-3, rtol=1e-3)
 
 
-def shards(count, sparse):
-    graph = toy_graph(num_nodes=13 * 20, edges=900)
-    graph = sparse_features(graph) if sparse else graph
-    chance = torch.Generator().manual_seed(3)
-    sizes = torch.randint(1, 25, (20,), generator=chance).tolist()
-    order = torch.randperm(graph.num_nodes, generator=chance)
-    return [graph.induced(graph.ids[part].sort().values) for part in order[: sum(sizes)].split(sizes)][:count]
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_network_has_the_same_bits_alone_among_3_and_among_20(sparse):
-    task = toy_task(epochs=100)
-    parts = shards(20, sparse)
-    many = train_networks(task, parts, range(20))
-    few = train_networks(task, [parts[4], parts[11], parts[7]], [4, 11, 7])
-    for place, network in enumerate([4, 11, 7]):
-        alone = train_networks(task, [parts[network]], [network])
-        for name, value in many.state(network).items():
-            assert torch.equal(value, few.state(place)[name]), name
-            assert torch.equal(value, alone.state(0)[name]), name
-    assert not torch.equal(many.state(4)["conv1.weight"], many.state(5)["conv1.weight"])
-
-
 def test_a_network_has_the_same_bits_among_networks_of_other_densities():
     """Sparse or dense is decided for each network by itself: the two products round differently."""
     task = toy_task(epochs=40)
-    parts = shards(6, False)
-    chance = torch.Generator().manual_seed(5)
-    for at, density in enumerate([0.05, 0.3, 0.12, 0.9, 0.14, 0.16]):
-        keep = torch.rand(parts[at].num_nodes, 200, generator=chance) < density
-        x = keep * torch.rand(parts[at].num_nodes, 200, generator=chance)
-        parts[at] = Graph(x, parts[at].y, parts[at].edge_index, parts[at].ids, 3)
+    densities = (0.05, 0.3, 0.12, 0.9, 0.14, 0.16)
+    parts = [with_features(part, density, 200) for part, density in zip(shards(6), densities, strict=True)]
     assert {is_sparse_enough(part.x) for part in parts} == {True, False}
     many = train_networks(task, parts, range(6))
     for network in range(6):
@@ -153,7 +120,7 @@ def test_one_by_one_gives_the_bits_of_lockstep():
     from dataclasses import replace
 
     task = toy_task(epochs=10)
-    parts = shards(5, False)
+    parts = shards(5)
     alone = replace(task, training=replace(task.training, one_by_one=True))
     together, apart = train_networks(task, parts, range(5)), train_networks(alone, parts, range(5))
     for network in range(5):
@@ -181,7 +148,7 @@ def test_padding_stays_zero_and_is_not_part_of_the_state():
 
 
 def test_the_shared_layout_equals_a_copy_of_the_graph_for_each_network():
-    for graph in (toy_graph(), sparse_features(toy_graph())):
+    for graph in (toy_graph(), with_features(toy_graph(), 0.05)):
         networks = train_networks(toy_task(graph, epochs=5), [graph] * 3, range(3))
         embeddings, logits = networks.predict_shared(graph)
         for network, (embedding, own) in enumerate(networks.predict([graph] * 3)):
@@ -190,7 +157,7 @@ def test_the_shared_layout_equals_a_copy_of_the_graph_for_each_network():
 
 
 def test_the_padded_product_equals_the_ragged_one():
-    graphs = shards(4, False)
+    graphs = shards(4)
     stack = drawn_gcn(4, 8, 3).eval()
     results = []
     for padding in (False, True):
@@ -202,7 +169,7 @@ def test_the_padded_product_equals_the_ragged_one():
 
 
 def test_predicting_with_some_networks_equals_predicting_with_all():
-    graphs = shards(4, False)
+    graphs = shards(4)
     networks = train_networks(toy_task(), graphs, range(4))
     everyone = networks.predict(graphs)
     for network, answer in zip([3, 1], networks.predict([graphs[3], graphs[1]], [3, 1]), strict=True):
@@ -282,7 +249,7 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
 
     spec = Spec("model", "plugin-gcn", 1, PluginGcn, PluginGcn.Params())
     task = replace(toy_task(epochs=60), model=spec)
-    parts = shards(3, False)
+    parts = shards(3)
     before = torch.random.get_rng_state()
     many = train_networks(task, parts, range(3))
     assert torch.equal(before, torch.random.get_rng_state())

@@ -30,7 +30,6 @@ class RaggedFeatures(Features):
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         thin = [sparse.is_sparse_enough(graph.x) for graph in graphs]
-        self._num_networks = len(graphs)
         self._sparse = [network for network, is_thin in enumerate(thin) if is_thin]
         self._dense = [network for network, is_thin in enumerate(thin) if not is_thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
