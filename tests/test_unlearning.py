@@ -243,8 +243,8 @@ def test_members_are_evaluated_some_at_a_time_with_the_same_result(monkeypatch):
     graph, task, _ = setting()
     method = fitted("sisa[num_shards=5]", task)
     whole = answers(method, graph, task)[0]
-    monkeypatch.setattr("unlearnbench.unlearning._MOST_FEATURES", 1)
-    monkeypatch.setattr("unlearnbench.unlearning._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("unlearnbench.unlearning.sharded._MOST_FEATURES", 1)
+    monkeypatch.setattr("unlearnbench.unlearning.sharded._ROWS_AT_ONCE", 4)
     torch.testing.assert_close(answers(method, graph, task)[0], whole)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unlearnbench.task import Task as Task
     from unlearnbench.task import View as View
     from unlearnbench.unlearning import Claim as Claim
+    from unlearnbench.unlearning import PostHoc as PostHoc
     from unlearnbench.unlearning import Sharded as Sharded
     from unlearnbench.unlearning import Unlearner as Unlearner
 
@@ -62,6 +63,7 @@ _HOMES = {
     "Task": "task",
     "View": "task",
     "Claim": "unlearning",
+    "PostHoc": "unlearning",
     "Sharded": "unlearning",
     "Unlearner": "unlearning",
 }

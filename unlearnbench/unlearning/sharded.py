@@ -1,85 +1,27 @@
-"""Unlearners train, forget and predict; `Sharded` is the base of all that retrain shards."""
+"""`Sharded`: the base of every method that retrains the shards that were hit."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from enum import Enum
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from unlearnbench.aggregation import Aggregator, Members, sample_of
-from unlearnbench.component import Component, ComponentParams, Spec, part
+from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import blank_networks, train_networks
 from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View
+from unlearnbench.unlearning.base import Claim, Unlearner
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
 # stay below this many numbers (1 GiB of float32).
 _MOST_FEATURES = 2**28
 # Rows combined at once: bounds what an aggregator holds for its projections of all members.
 _ROWS_AT_ONCE = 2**14
-
-
-class Claim(Enum):
-    """What a method says of its forgetting.
-
-    `EXACT`: the state is that of a run that never saw the data. `EXACT_GIVEN_PARTITION`: it
-    is, for the partition that was kept. `CERTIFIED`: it is close, within a proven bound.
-    `APPROXIMATE`: it is meant to be close. `NONE`: nothing is forgotten.
-    """
-
-    EXACT = "exact"
-    EXACT_GIVEN_PARTITION = "exact-given-partition"
-    CERTIFIED = "certified"
-    APPROXIMATE = "approximate"
-    NONE = "none"
-
-
-class Unlearner(Component, ABC):
-    """Trains on a task, is told to forget some of it, and predicts.
-
-    After `unlearn` nothing of the former task may be held but what `kept` names.
-
-    Attributes:
-        claim: What it says of its forgetting.
-        claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
-    """
-
-    claim: Claim = Claim.NONE
-    claim_reason: str = ""
-
-    @abstractmethod
-    def fit(self, task: Task) -> None:
-        """Train from scratch."""
-
-    @abstractmethod
-    def unlearn(self, request: Request, retained: Task) -> None:
-        """Forget the nodes of a request.
-
-        Args:
-            request: The nodes.
-            retained: The task without them.
-        """
-
-    @abstractmethod
-    def predict(self, query: Query) -> Tensor:
-        """Give log-probabilities [len(query.targets), C]; changes no state."""
-
-    @abstractmethod
-    def state(self) -> Mapping[str, Tensor]:
-        """Give the deployed parameters by name, `members/003/conv1.weight`."""
-
-    def kept(self) -> Mapping[str, Tensor]:
-        """Give what is kept between requests beside the state.
-
-        At most `{"partition": int64 [[node id, shard], ...]}` of the retained nodes.
-        """
-        return {}
 
 
 class Sharded(Unlearner):

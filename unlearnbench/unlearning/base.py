@@ -1,0 +1,70 @@
+"""What an unlearner is: it trains, forgets, predicts, and says what its forgetting is worth."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+
+from torch import Tensor
+
+from unlearnbench.component import Component
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task
+
+
+class Claim(Enum):
+    """What a method says of its forgetting.
+
+    `EXACT`: the state is that of a run that never saw the data. `EXACT_GIVEN_PARTITION`: it
+    is, for the partition that was kept. `CERTIFIED`: it is close, within a proven bound.
+    `APPROXIMATE`: it is meant to be close. `NONE`: nothing is forgotten.
+    """
+
+    EXACT = "exact"
+    EXACT_GIVEN_PARTITION = "exact-given-partition"
+    CERTIFIED = "certified"
+    APPROXIMATE = "approximate"
+    NONE = "none"
+
+
+class Unlearner(Component, ABC):
+    """Trains on a task, is told to forget some of it, and predicts.
+
+    After `unlearn` nothing of the former task may be held but what `kept` names.
+
+    Attributes:
+        claim: What it says of its forgetting.
+        claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
+    """
+
+    claim: Claim = Claim.NONE
+    claim_reason: str = ""
+
+    @abstractmethod
+    def fit(self, task: Task) -> None:
+        """Train from scratch."""
+
+    @abstractmethod
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Forget the nodes of a request.
+
+        Args:
+            request: The nodes.
+            retained: The task without them.
+        """
+
+    @abstractmethod
+    def predict(self, query: Query) -> Tensor:
+        """Give log-probabilities [len(query.targets), C]; changes no state."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the deployed parameters by name, `members/003/conv1.weight`."""
+
+    def kept(self) -> Mapping[str, Tensor]:
+        """Give what is kept between requests beside the state.
+
+        At most `{"partition": int64 [[node id, shard], ...]}` of the retained nodes.
+        """
+        return {}

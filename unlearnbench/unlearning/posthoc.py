@@ -1,0 +1,60 @@
+"""`PostHoc`: the base of every method that trains one network and then changes what it has learned."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task
+from unlearnbench.unlearning.base import Claim, Unlearner
+
+
+class PostHoc(Unlearner):
+    """One network, trained once as Retrain's is; to forget, its parameters are changed.
+
+    Until a request comes the method holds the task it was trained on: the data to be forgotten
+    is what most updates start from. Afterwards it holds the retained task alone.
+    """
+
+    claim = Claim.APPROXIMATE
+
+    def fit(self, task: Task) -> None:
+        """Train one network on all training nodes, with the bits that Retrain gives it."""
+        with task.phase("train"):
+            self._network = train_networks(task, [task.graph], [0])
+        self._task = task
+
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Update the network; afterwards the former task is let go."""
+        with retained.phase("update"):
+            self._network = self.update(self._network, self._task, request, retained)
+        self._task = retained
+
+    @abstractmethod
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Make the network forget.
+
+        Args:
+            network: A stack of one network; may be changed in place.
+            task: What it was trained on, or last retained: it still holds the nodes of the request.
+            request: The nodes to forget.
+            retained: The task without them.
+
+        Returns:
+            The network to deploy. Nothing of `task` may be reachable from it.
+        """
+
+    def predict(self, query: Query) -> Tensor:
+        """Pass messages over all retained nodes: the two views are the same for one network."""
+        graph = query.context(self._task.graph.ids)
+        ((_, logits),) = self._network.predict([graph])
+        return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the network's parameters."""
+        return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
