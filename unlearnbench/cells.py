@@ -28,6 +28,7 @@ class Cell:
         repetition: Which split and request.
         seed: The base of every seed.
         device: `cpu` or `cuda`: results on other kinds of device are other results.
+        audit: What is asked of the method; None: the cell is a run.
     """
 
     protocol: Protocol
@@ -39,10 +40,11 @@ class Cell:
     repetition: int
     seed: int
     device: str
+    audit: Spec | None = None
 
     def canonical(self) -> dict[str, Any]:
         """Give plain JSON values: all parameters with their defaults, and every version."""
-        return {
+        values = {
             "protocol": self.protocol.canonical(),
             "dataset": {**self.dataset.canonical(), "sha256": self.checksum},
             "model": self.model.canonical(),
@@ -52,6 +54,7 @@ class Cell:
             "seed": self.seed,
             "device": self.device,
         }
+        return values if self.audit is None else {**values, "audit": self.audit.canonical()}
 
     @property
     def key(self) -> str:
@@ -72,7 +75,8 @@ class Cell:
 
     def describe(self) -> str:
         """Name the cell in a line of progress."""
-        return f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
+        what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
+        return what if self.audit is None else f"{self.audit.label}: {what}"
 
 
 def canonical_json(value: Any) -> str:

@@ -29,10 +29,12 @@ from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
 from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.resolve import resolve
-from unlearnbench.runner import Surroundings, run_cell, warm_up
-from unlearnbench.store import Store
+from unlearnbench.runner import Arrays, Surroundings, run_cell, warm_up
+from unlearnbench.store import Policy, Store
 
 REFERENCE = "retrain"
+
+Compute = Callable[[Cell, Graph, Surroundings], tuple[Record, Arrays, Mapping[str, Tensor]]]
 
 
 @dataclass
@@ -104,28 +106,42 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance()}
     around = Surroundings(device, config.threads, machine["id"], metrics, versions)
-    store = Store(config.out, machine["id"])
-    wanted = [
+    plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), around, machine, config.save_state)
+    plan.notices += said + left_out
+    choose_wanted(plan, config.overwrite)
+    return plan
+
+
+def choose_wanted(plan: Plan, overwrite: Policy) -> None:
+    """Find out which cells of a plan are to be computed, and say which records cannot be read.
+
+    Args:
+        plan: Its `wanted` and `notices` are set.
+        overwrite: What to compute again.
+    """
+    plan.wanted = [
         cell
-        for cell in cells
-        if store.wanted(cell.key, config.overwrite)
+        for cell in plan.cells
+        if plan.store.wanted(cell.key, overwrite)
         # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
         or (
-            config.save_state is not None
-            and config.overwrite != "never"
-            and not _state_path(config.save_state, cell.key).is_file()
+            plan.save_state is not None
+            and overwrite != "never"
+            and not _state_path(plan.save_state, cell.key).is_file()
         )
     ]
-    notices = said + left_out + [f"{error.message} The cell is computed anew." for error in store.problems]
-    return Plan(cells, wanted, graphs, store, around, machine, config.save_state, notices)
+    plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
 
 
-def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None) -> list[Record]:
+def execute(
+    plan: Plan, tell: Callable[[Progress], None] = lambda progress: None, compute: Compute = run_cell
+) -> list[Record]:
     """Compute the cells that are wanted, one after the other, each saved as it ends.
 
     Args:
         plan: What to run.
         tell: Called before and after each cell.
+        compute: What is done for a cell.
 
     Returns:
         The records of all cells of the plan that have one, in the plan's order: an outcome
@@ -144,7 +160,7 @@ def execute(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None
                 warm_up(cell, plan.around.device)
             except (Exception, SystemExit) as error:  # the cell itself will fail the same way, and its record says how
                 print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
-        record, arrays, state = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
+        record, arrays, state = compute(cell, plan.graphs[cell.dataset_label], plan.around)
         if record.is_failure:
             plan.store.save_failure(record)
             failures[record.key] = record

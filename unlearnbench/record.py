@@ -77,6 +77,9 @@ class Record(BaseModel):
     claim: dict[str, str] | None = Field(default=None, description="What the method says of its forgetting, and why.")
     partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
     digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
+    audit: dict[str, Any] | None = Field(
+        default=None, description="What an audit found: verdict, scores, details; only in the record of an audit."
+    )
     provenance: dict[str, Any] = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
     notes: list[str] = Field(default_factory=list, description="What a reader of the record should know.")
@@ -120,6 +123,11 @@ class Record(BaseModel):
         return str(self.provenance["machine"])
 
     @property
+    def is_audit(self) -> bool:
+        """Tell whether it holds what an audit found, or that one failed."""
+        return "audit" in self.cell
+
+    @property
     def is_failure(self) -> bool:
         """Tell whether the cell came to no outcome."""
         return self.status in FAILURES
@@ -132,6 +140,8 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Write as strict JSON, the same text for equal records."""
         plain = self.model_dump(mode="json", by_alias=True)
+        if self.audit is None:
+            del plain["audit"]
         return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
 
 

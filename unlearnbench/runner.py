@@ -59,8 +59,16 @@ class Surroundings:
 
 
 @dataclass
-class _Outcome:
-    """What is known of a cell so far; a failure in the middle still has what came before."""
+class Outcome:
+    """What is known of a cell so far; a failure in the middle still has what came before.
+
+    Args:
+        meter: Clock, memory readings and counts.
+        arrays: What is kept beside the record.
+        fields: Fields of the record.
+        notes: What a reader of the record should know.
+        state: The deployed parameters.
+    """
 
     meter: Meter
     arrays: Arrays = field(default_factory=dict)
@@ -80,12 +88,28 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
     Returns:
         The record, the arrays to keep beside it (predictions, ids), and the deployed state.
     """
+    return measured(cell, around, lambda outcome: _run(cell, graph, around, outcome))
+
+
+def measured(
+    cell: Cell, around: Surroundings, work: Callable[[Outcome], str]
+) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Do the work of a cell and make its record; a failure of the work becomes the record's status.
+
+    Args:
+        cell: Which.
+        around: What all cells share.
+        work: Fills in an outcome and gives the status.
+
+    Returns:
+        As `run_cell`.
+    """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
-    outcome = _Outcome(Meter(around.device))
+    outcome = Outcome(Meter(around.device))
     failure = None
     try:
-        status = _run(cell, graph, around, outcome)
+        status = work(outcome)
     except RefusedError as error:
         status = "refused"
         outcome.notes.append(str(error))
@@ -123,7 +147,7 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
     return record, outcome.arrays, outcome.state
 
 
-def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> str:
+def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
     split = protocol.split(graph, cell.seed, name, cell.repetition)
     request = protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
@@ -215,7 +239,7 @@ def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
     return request | {f"fit_{name}": amount for name, amount in fit.items()}
 
 
-def _charged(meter: Meter, outcome: _Outcome) -> float:
+def _charged(meter: Meter, outcome: Outcome) -> float:
     """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
     seconds = meter.seconds("unlearn") or 0.0
     for name in ("state", "predict"):

@@ -1,0 +1,154 @@
+"""From settings to the records of audits: the same grid, store and resuming as those of a run."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from torch import Tensor
+
+from unlearnbench.audits.base import Audit, Finding
+from unlearnbench.audits.subject import Memory, Subject
+from unlearnbench.cells import Cell
+from unlearnbench.component import Spec
+from unlearnbench.config import RunConfig
+from unlearnbench.errors import NothingMatchedError
+from unlearnbench.execution import Compute, Plan, choose_wanted, make_plan
+from unlearnbench.graph import Graph
+from unlearnbench.needs import check_needs
+from unlearnbench.plugins import Catalogue
+from unlearnbench.record import Record
+from unlearnbench.resolve import resolve
+from unlearnbench.runner import Arrays, Outcome, Surroundings, measured
+
+ALL = "all"
+
+
+def chosen_audits(names: Sequence[str], catalogue: Catalogue) -> list[Spec]:
+    """Look audits up; `all` names every one that is there.
+
+    Args:
+        names: Brackets.
+        catalogue: Where components are found.
+
+    Returns:
+        The audits in the order they are to be run in, each once.
+
+    Raises:
+        UsageError: An unknown name or parameter.
+    """
+    wanted = [one for name in names for one in (catalogue.names("audit") if name == ALL else [name])]
+    found: dict[str, Spec] = {}
+    for name in wanted:
+        spec = resolve(catalogue, "audit", name)
+        found.setdefault(spec.label, spec)
+    check_needs(list(found.values()))
+    return sorted(found.values(), key=lambda spec: (spec.cls.order, spec.label))
+
+
+def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogue) -> Plan:
+    """Look everything up and check everything, before any training.
+
+    Args:
+        config: The grid, as for a run.
+        names: The audits: brackets, or `all`.
+        catalogue: Where components are found.
+
+    Raises:
+        UsageError: As `execution.make_plan`.
+        NothingMatchedError: No audit has anything to ask of a method named.
+    """
+    audits = chosen_audits(names, catalogue)
+    plan = make_plan(config, catalogue)
+    cells, unfit = [], Counter[str]()
+    for audit in audits:
+        examiner: Audit = audit.build()
+        for cell in plan.cells:
+            reason = examiner.unfit(cell.method)
+            if reason:
+                unfit[f"{audit.label} is not for {cell.method.label}: {reason}"] += 1
+            else:
+                cells.append(replace(cell, audit=audit))
+    if not cells:
+        raise NothingMatchedError("There is nothing to audit.", " ".join(unfit))
+    plan.cells = cells
+    plan.notices += list(unfit)
+    choose_wanted(plan, config.overwrite)
+    return plan
+
+
+def auditor(catalogue: Catalogue) -> Compute:
+    """Make what computes the record of an audit's cell.
+
+    Args:
+        catalogue: Where audits find references and controls.
+    """
+    memory = Memory()
+    here: list[str] = []
+
+    def compute(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+        subject = Subject(cell, graph, around.device, lambda name: resolve(catalogue, "unlearner", name), memory)
+        # One graph's answers at a time: those of all would fill the memory of a long run.
+        if here != [cell.dataset_label]:
+            memory.forget()
+            here[:] = [cell.dataset_label]
+        return measured(cell, around, lambda outcome: _examine(subject, outcome))
+
+    return compute
+
+
+def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None]) -> float:
+    """Estimate how long the audits of a plan take: each method is run once and timed.
+
+    Args:
+        plan: What is to be audited.
+        find: Looks a method up by its bracket.
+        tell: Called with the name of each method before it is timed.
+
+    Returns:
+        Seconds. Answers that audits share are counted every time, so it is rather too high.
+    """
+    seconds: dict[tuple[str, str, str], float] = {}
+    total = 0.0
+    for cell in plan.wanted:
+        assert cell.audit is not None
+        examiner: Audit = cell.audit.build()
+        for label, times in examiner.effort(cell.method).items():
+            method = cell.method if label == cell.method.label else find(label)
+            key = (cell.dataset_label, cell.model.label, method.label)
+            if key not in seconds:
+                tell(" ".join(key))
+                subject = Subject(
+                    replace(cell, method=method), plan.graphs[cell.dataset_label], plan.around.device, find
+                )
+                start = time.perf_counter()
+                task = subject.task()
+                subject.forget(subject.fit(method, task), task)
+                seconds[key] = time.perf_counter() - start
+            total += times * seconds[key]
+    return total
+
+
+def _examine(subject: Subject, outcome: Outcome) -> str:
+    cell = subject.cell
+    assert cell.audit is not None
+    audit: Audit = cell.audit.build()
+    outcome.fields["requests"] = [{"ids_sha256": subject.request.sha256(), "count": len(subject.request.ids)}]
+    method = cell.method.build()
+    outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
+    with outcome.meter.phase("audit"):
+        finding = audit.examine(subject)
+    outcome.fields["audit"] = _plain(finding)
+    outcome.arrays |= finding.arrays
+    outcome.notes += finding.notes
+    return "ok"
+
+
+def _plain(finding: Finding) -> dict[str, object]:
+    return {
+        "verdict": finding.verdict,
+        "scores": [asdict(score) for score in finding.scores],
+        "details": dict(finding.details),
+    }

@@ -1,0 +1,149 @@
+"""The options that say what is run: one list for `run` and `audit`, one way to the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unlearnbench.brackets import split_names
+from unlearnbench.cli import options
+from unlearnbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from unlearnbench.config import RunConfig
+
+NAMES = {"methods", "datasets", "models"}
+# Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
+ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
+
+
+def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of a grid.
+
+    Args:
+        repetitions: How many there are by default.
+        forget_ratio: What share is forgotten by default.
+    """
+    listed = [
+        click.option(
+            "--methods",
+            "-m",
+            multiple=True,
+            metavar="NAMES",
+            help="Unlearners, with commas: sisa,graphrevoker[sem_weight=0].",
+        ),
+        click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Datasets.  [default: digits]"),
+        click.option("--models", multiple=True, metavar="NAMES", help="Base models.  [default: gcn]"),
+        click.option("--repetitions", type=int, help=f"How many repetitions, 0 to R-1.  [default: {repetitions}]"),
+        click.option(
+            "--seeds",
+            callback=options.integers("--seeds"),
+            metavar="LIST",
+            help="Which repetitions, instead of their number: 3,4.",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="A run file (TOML); options given here win over it.",
+        ),
+        click.option("--forget-ratio", type=float, help=f"Share of all nodes to forget.  [default: {forget_ratio:g}]"),
+        click.option("--forget-count", type=int, help="Number of nodes to forget."),
+        click.option("--forget", callback=options.integers("--forget"), metavar="IDS", help="The nodes to forget."),
+        click.option("--num-shards", type=int, help="Shards of every sharded method.  [default: 20]"),
+        click.option("--epochs", type=int, help="Epochs of training.  [default: 100]"),
+        click.option(
+            "--train",
+            type=click.Choice(["lockstep", "one-by-one"]),
+            help="Train networks together, or one by one to time each.  [default: lockstep]",
+        ),
+        click.option(
+            "--set",
+            "set_",
+            multiple=True,
+            callback=options.assignments,
+            metavar="KEY=VALUE",
+            help="training.lr, training.weight_decay, model.PARAMETER or seed.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Results folder.  [default: results]",
+        ),
+        click.option(
+            "--data-root",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
+        ),
+        click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same."),
+        click.option(
+            "--split",
+            callback=options.split_choice,
+            metavar="K",
+            help="Which split of the masks in file:PATH, or folds for the harness's own.",
+        ),
+        click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]"),
+        click.option("--threads", type=int, help="Threads of torch.  [default: 1]"),
+        click.option(
+            "--overwrite",
+            type=click.Choice(["only-missing", "never", "always"]),
+            help="What to compute again.  [default: only-missing]",
+        ),
+        click.option(
+            "--dry-run", is_flag=True, help="List the cells and whether each is there already; compute nothing."
+        ),
+        click.option("--tolerate-failures", is_flag=True, help="End with exit code 0 although cells failed."),
+    ]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed([*listed, options.disable_plugin, options.debug]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> RunConfig:
+    """Make the settings of a grid of the options given and the run file they name.
+
+    Args:
+        given: What the command line says, by parameter; absent or empty values say nothing.
+        defaults: What holds where neither says anything, if it is not what `RunConfig` has.
+
+    Raises:
+        UsageError: Something contradicts, is unknown or out of range.
+    """
+    from unlearnbench.config import make_config, read_run_file
+
+    flags = {"offline"}
+    given = {
+        key: value
+        for key, value in given.items()
+        if value is not None and value not in ((), {}) and not (key in flags and value is False)
+    }
+    file, assigned = given.pop("config", None), given.pop("set_", {})
+    told_here = {
+        key: split_names(value) if key in NAMES else list(value) if key == "disable_plugins" else value
+        for key, value in given.items()
+    }
+    if {"repetitions", "seeds"} <= told_here.keys():
+        raise UsageError("--repetitions and --seeds exclude each other.", "--seeds names the repetitions themselves.")
+    values: dict[str, Any] = {}
+    if file is not None:
+        values = read_run_file(file)
+        make_config(values, f"Run file {file}")
+        told = {key for group in ALTERNATIVES if group & told_here.keys() for key in group}
+        values = {key: value for key, value in values.items() if key not in told}
+    values |= told_here
+    for key, value in (defaults or {}).items():
+        group = next((group for group in ALTERNATIVES if key in group), {key})
+        if not group & values.keys():
+            values[key] = value
+    if assigned:
+        values["set"] = {**values.get("set", {}), **assigned}
+    return make_config(values, "The command line")
