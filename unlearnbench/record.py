@@ -78,7 +78,8 @@ class Record(BaseModel):
     partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
     digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
     audit: dict[str, Any] | None = Field(
-        default=None, description="What an audit found: verdict, scores, details; only in the record of an audit."
+        default=None,
+        description="What an audit found: verdict, scores, details, notes; only in the record of an audit.",
     )
     provenance: dict[str, Any] = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")

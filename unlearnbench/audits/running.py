@@ -142,7 +142,6 @@ def _examine(subject: Subject, outcome: Outcome) -> str:
         finding = audit.examine(subject)
     outcome.fields["audit"] = _plain(finding)
     outcome.arrays |= finding.arrays
-    outcome.notes += finding.notes
     return "ok"
 
 
@@ -151,4 +150,5 @@ def _plain(finding: Finding) -> dict[str, object]:
         "verdict": finding.verdict,
         "scores": [asdict(score) for score in finding.scores],
         "details": dict(finding.details),
+        "notes": list(finding.notes),
     }

@@ -15,6 +15,7 @@ from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UnlearnbenchError,
 
 COMMANDS = {
     "run": "Run methods on datasets and print tables.",
+    "audit": "Ask whether forgotten data is really gone.",
     "report": "Rebuild tables from records.",
     "leaderboard": "Write or check the leaderboard's CSV files.",
     "ls": "List the components of a kind.",

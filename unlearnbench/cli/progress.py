@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,14 +14,21 @@ from rich.progress import Progress as Bar
 
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
-from unlearnbench.execution import Plan, Progress, execute, identical, make_plan
-from unlearnbench.plugins import load_catalogue, report_problems
+from unlearnbench.execution import Compute, Plan, Progress, execute, identical, make_plan
+from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.record import Record
 from unlearnbench.report.frame import frame_of
 from unlearnbench.report.render import render
 from unlearnbench.report.tables import build_tables
+from unlearnbench.runner import run_cell
 
 LINE_EVERY_SECONDS = 10.0
+# What can be asked of `unlearnbench report` after a run, and what it shows.
+NEXT = {
+    "--format latex": "the same tables for a paper",
+    "--table time": "where the time went",
+    "--table audits": "the same tables again; --format md, latex, csv",
+}
 
 
 def run_with_progress(config: RunConfig, dry_run: bool = False, tolerate_failures: bool = False) -> int:
@@ -34,33 +42,69 @@ def run_with_progress(config: RunConfig, dry_run: bool = False, tolerate_failure
     Returns:
         The exit code.
     """
-    if not config.methods:
-        example = "--methods sisa,grapheraser,graphrevoker"
-        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls unlearner.")
-    catalogue = load_catalogue(disable=config.disable_plugins)
-    report_problems(catalogue)
-    plan = make_plan(config, catalogue)
-    for notice in plan.notices:
-        print(f"note: {notice}", file=sys.stderr)
-    for heading, text in _settings(plan, config):
-        print(f"{heading:<12} {text}", file=sys.stderr)
+    plan = make_plan(config, checked_catalogue(config))
+    show_settings(plan, config)
     if dry_run:
-        _list(plan)
+        list_cells(plan)
         return EXIT_OK
-    ready = len(plan.cells) - len(plan.wanted)
-    there = f", {ready} of them there already" if ready else ""
-    print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
-    records = _bar(plan) if sys.stderr.isatty() else execute(plan, _Lines())
-    failed = [record for record in records if record.is_failure]
-    left = len(plan.cells) - len(records)
-    if left:
-        print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
+    records = compute_with_progress(plan)
     if any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         print(render(build_tables(frame, "summary", str(plan.store.root))))
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
-    _summary(records, len(plan.cells), ready - left, plan.store.root)
+    return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures)
+
+
+def checked_catalogue(config: RunConfig) -> Catalogue:
+    """Load the plugins and tell of those that failed.
+
+    Raises:
+        UsageError: No method is named.
+    """
+    if not config.methods:
+        example = "--methods sisa,grapheraser,graphrevoker"
+        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls unlearner.")
+    catalogue = load_catalogue(disable=config.disable_plugins)
+    report_problems(catalogue)
+    return catalogue
+
+
+def show_settings(plan: Plan, config: RunConfig) -> None:
+    """Write what a user should be told, and what the options and the run file came to."""
+    for notice in plan.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    for heading, text in _settings(plan, config):
+        print(f"{heading:<12} {text}", file=sys.stderr)
+
+
+def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Record]:
+    """Compute what is wanted of a plan, with a bar in a terminal and lines elsewhere."""
+    ready = len(plan.cells) - len(plan.wanted)
+    there = f", {ready} of them there already" if ready else ""
+    print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
+    records = _bar(plan, compute) if sys.stderr.isatty() else execute(plan, _Lines(), compute)
+    left = len(plan.cells) - len(records)
+    if left:
+        print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
+    return records
+
+
+def conclude(plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool) -> int:
+    """Count what came of the cells and say what to type next.
+
+    Args:
+        plan: What was computed.
+        records: What came of it.
+        reports: Keys of `NEXT`: options of `unlearnbench report`.
+        tolerate_failures: End with 0 although cells failed.
+
+    Returns:
+        The exit code.
+    """
+    failed = any(record.is_failure for record in records)
+    left = len(plan.cells) - len(records)
+    _summary(records, len(plan.cells), len(plan.cells) - len(plan.wanted) - left, plan.store.root, reports)
     return EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
 
 
@@ -73,10 +117,12 @@ def _settings(plan: Plan, config: RunConfig) -> list[tuple[str, str]]:
         for label, graph in plan.graphs.items()
     ]
     steps = f"{training.epochs} epochs, lr {training.lr:g}, weight decay {training.weight_decay:g}, {config.train}"
+    audits = dict.fromkeys(cell.audit.label for cell in plan.cells if cell.audit is not None)
     return [
         ("datasets", ", ".join(datasets)),
         ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
         ("methods", ", ".join(dict.fromkeys(cell.method.label for cell in plan.cells))),
+        *([("audits", ", ".join(audits))] if audits else []),
         ("repetitions", f"{', '.join(map(str, config.repetition_numbers()))}; seed {first.seed}"),
         ("training", steps),
         ("machine", f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"),
@@ -89,7 +135,8 @@ def _unchanged(records: list[Record]) -> list[str]:
     return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
 
 
-def _list(plan: Plan) -> None:
+def list_cells(plan: Plan) -> None:
+    """Print every cell and whether it is there already."""
     wanted = {cell.key for cell in plan.wanted}
     for cell in plan.cells:
         print(f"{cell.key}  {'run ' if cell.key in wanted else 'done'}  {cell.describe()}")
@@ -112,7 +159,7 @@ class _Lines:
             print(f"{place} {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
 
 
-def _bar(plan: Plan) -> list[Record]:
+def _bar(plan: Plan, compute: Compute) -> list[Record]:
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -128,7 +175,7 @@ def _bar(plan: Plan) -> list[Record]:
             if progress.record is not None and progress.record.status != "ok":
                 console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
 
-        return execute(plan, tell)
+        return execute(plan, tell, compute)
 
 
 def _outcome(record: Record) -> str:
@@ -140,7 +187,7 @@ def _outcome(record: Record) -> str:
     return own[0] if own else f"{record.status}: {' '.join(record.notes)}"
 
 
-def _summary(records: list[Record], cells: int, ready: int, root: Path) -> None:
+def _summary(records: list[Record], cells: int, ready: int, root: Path, reports: Sequence[str]) -> None:
     counts = Counter("failed" if record.is_failure else record.status for record in records)
     # A cell that failed before and was left alone has no record of an outcome either.
     counts["failed"] += cells - len(records)
@@ -148,9 +195,11 @@ def _summary(records: list[Record], cells: int, ready: int, root: Path) -> None:
     print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
     where = "" if root == Path("results") else f" {root}"
     print("Next:", file=sys.stderr)
-    print(f"  unlearnbench report{where} --format latex        the same tables for a paper", file=sys.stderr)
-    print(f"  unlearnbench report{where} --table time          where the time went", file=sys.stderr)
-    print("  unlearnbench ls unlearner                        what else can be compared", file=sys.stderr)
+    commands = {f"unlearnbench report{where} {options}": NEXT[options] for options in reports}
+    commands["unlearnbench ls unlearner"] = "what else can be compared"
+    width = max(map(len, commands))
+    for command, meaning in commands.items():
+        print(f"  {command:<{width}}  {meaning}", file=sys.stderr)
     for record in records:
         if record.error is not None:
             print(f"The traceback of the first failure is in its record, key {record.key}.", file=sys.stderr)

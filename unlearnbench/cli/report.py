@@ -14,7 +14,7 @@ from unlearnbench.cli import options
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
 @click.option(
     "--table",
-    type=click.Choice(["summary", "utility", "time", "memory"]),
+    type=click.Choice(["summary", "utility", "time", "memory", "audits"]),
     default="summary",
     show_default=True,
     help="Which table.",
@@ -31,12 +31,14 @@ from unlearnbench.cli import options
 def command(results: Path, table: str, style: str, debug: bool) -> None:
     """Rebuild tables from the records in a results folder."""
     from unlearnbench.report import load_records
+    from unlearnbench.report.audits import build_audit_tables, load_audits
     from unlearnbench.report.render import render
     from unlearnbench.report.tables import build_tables
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
-        frame = load_records(results)
+        frame = load_audits(results) if table == "audits" else load_records(results)
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
-    click.echo(render(build_tables(frame, table, str(results)), style), nl=style != "csv")
+    tables = build_audit_tables(frame, str(results)) if table == "audits" else build_tables(frame, table, str(results))
+    click.echo(render(tables, style), nl=style != "csv")

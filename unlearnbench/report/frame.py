@@ -69,20 +69,23 @@ def load_records(path: str | Path) -> pd.DataFrame:
     Raises:
         NothingMatchedError: There is no readable record.
     """
-    root = _root(Path(path))
+    root = results_root(Path(path))
     problems: list[UnlearnbenchError] = []
-    records = list(read_records(root, problems))
+    found = list(read_records(root, problems))
+    records = [record for record in found if not record.is_audit]
     for problem in problems:
         warnings.warn(str(problem), stacklevel=2)
     if not records:
         unread = f" ({len(problems)} files could not be read)" if problems else ""
+        unread += " of runs, only of audits" if found else ""
         raise NothingMatchedError(
             f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."
         )
     return frame_of(records, [problem.message for problem in problems])
 
 
-def _root(path: Path) -> Path:
+def results_root(path: Path) -> Path:
+    """Give the results folder, whether it is named itself or the folder `records` in it."""
     return path.parent if path.name == "records" and not (path / "records").is_dir() else path
 
 

@@ -13,7 +13,7 @@ from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.files import safe_name, write_whole
 from unlearnbench.report.aggregate import METRICS, STATUSES, Aggregate, aggregate
 from unlearnbench.report.averages import mean
-from unlearnbench.report.frame import VIEWS, frame_of
+from unlearnbench.report.frame import VIEWS, frame_of, results_root
 from unlearnbench.report.grouping import group_records
 from unlearnbench.report.render import csv_text
 from unlearnbench.store import read_records
@@ -74,8 +74,8 @@ def verify(results: Path, out: Path) -> None:
 
 def contents(results: Path) -> dict[str, bytes]:
     """Make the files of the leaderboard in memory: path below its folder to content."""
-    root = results.parent if results.name == "records" and not (results / "records").is_dir() else results
-    records = list(read_records(root))
+    root = results_root(results)
+    records = [record for record in read_records(root) if not record.is_audit]
     if not records:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     found = [aggregate(group) for group in group_records(frame_of(records))]

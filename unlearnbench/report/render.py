@@ -112,4 +112,9 @@ def _rows(table: Table) -> list[list[str]]:
 
 
 def _alignment(table: Table) -> list[str]:
-    return ["left" if name in ("method", "status") else "right" for name in table.shown.columns]
+    return ["right" if all(map(_is_numeric, table.shown[name])) else "left" for name in table.shown.columns]
+
+
+def _is_numeric(cell: Any) -> bool:
+    text = str(cell).lstrip("-")
+    return not text or text[0].isdigit()

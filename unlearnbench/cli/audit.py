@@ -1,0 +1,35 @@
+"""`unlearnbench audit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from unlearnbench.cli.grid import grid, settings
+
+FORGET_RATIO = 0.05
+
+
+@click.command("audit", short_help="Ask whether forgotten data is really gone.")
+@click.argument("audits", metavar="NAMES")
+@grid(repetitions=1, forget_ratio=FORGET_RATIO)
+@click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")
+def command(audits: str, dry_run: bool, tolerate_failures: bool, no_estimate: bool, debug: bool, **given: Any) -> int:
+    """Audit methods: NAMES are audits with commas, or all.
+
+    Retrain is audited along. A larger share than a run forgets is the default: with 0.5 % of the
+    nodes no audit can tell a retrained model from an untouched one. An audit that has a record is
+    not made again: running the same command again goes on where it was interrupted.
+
+    \b
+    Examples:
+      unlearnbench audit exactness --methods sisa,graphrevoker
+      unlearnbench audit all -m sisa,grapheraser,graphrevoker -d cora
+      unlearnbench ls audit
+    """  # noqa: D301
+    from unlearnbench.brackets import split_names
+    from unlearnbench.cli.auditing import audit_with_progress
+
+    config = settings(given, {"repetitions": 1, "forget_ratio": FORGET_RATIO})
+    return audit_with_progress(config, split_names([audits]), dry_run, tolerate_failures, not no_estimate)
