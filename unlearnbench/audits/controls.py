@@ -162,5 +162,3 @@ def _notes(subject: Subject) -> tuple[str, ...]:
 def _plain(name: str) -> str:
     """Write a name as names of arrays are written."""
     return name.replace("-", "_").replace("[k=", "_").replace("]", "").replace(".", "_")
-
-

@@ -30,7 +30,8 @@ class Marks:
     """What one measure says of the controls.
 
     Args:
-        scores: [R] by control; the larger, the worse the measure takes the forgetting to be.
+        scores: By control, one value a block: the larger, the worse the measure takes the
+            forgetting to be. Blocks of one number have equal seeds.
         noop_p: Of the test that `noop` and Retrain differ.
         areas: [R] by control: the areas that scores of membership are made of.
     """
@@ -55,9 +56,11 @@ def mark(
 ) -> dict[str, Marks]:
     """Train the controls and let every measure mark them.
 
-    Distances are the mean distance of a run on D to retrainings; the loss-based area is taken
-    by how far it is from the mean of Retrain's, that of the posterior shift by how far it is from
-    0.5. Members are the nodes of D; as many other nodes are drawn from the test nodes.
+    A distance scores two runs at a time, by the energy statistic on D between them and the
+    retrainings: a mere mean of distances favours models that vary less than retrained ones. The
+    loss-based area of a run is scored by how far it is from the mean of Retrain's, that of the
+    posterior shift by how far it is from 0.5. Members are the nodes of D; as many other nodes are
+    drawn from the test nodes.
 
     Args:
         subject: The cell and its data.
@@ -79,7 +82,7 @@ def mark(
         for name in controls:
             mine = stacked([run.unlearned for run in runs[name]])[FORGOTTEN]
             matrix = pairwise(distance, torch.cat([mine, gold[FORGOTTEN]]))
-            scores[name] = matrix[:count, count:].mean(axis=1)
+            scores[name] = energy_of_twos(matrix, count)
             if name == NOOP:
                 noop_p = permutation_test(matrix, (count, count), chance, permutations).p
         found[measure] = Marks(scores, noop_p)
@@ -87,6 +90,27 @@ def mark(
         ideal = float(areas[REFERENCE].mean()) if measure == LOSS else IDEAL_AREA
         off = {name: np.abs(values - ideal) for name, values in areas.items()}
         found[measure] = Marks(off, _differ(areas[NOOP], areas[REFERENCE], chance, permutations), areas)
+    return found
+
+
+def energy_of_twos(matrix: Floats, count: int) -> Floats:
+    """Give the energy statistic of every two runs of the first side against all of the second.
+
+    Its mean is that of the whole first side, and no run is in two values: they are independent,
+    given the second side.
+
+    Args:
+        matrix: [n, n], distances; the first `count` runs are the first side.
+        count: At least 2; of an odd number the last run is left out.
+
+    Returns:
+        [count // 2].
+    """
+    first, second = np.arange(0, count - 1, 2), np.arange(1, count, 2)
+    across = matrix[:count, count:].mean(axis=1)
+    others = matrix[count:, count:]
+    floor = others.sum() / (len(others) * (len(others) - 1))
+    found: Floats = across[first] + across[second] - matrix[first, second] - floor
     return found
 
 

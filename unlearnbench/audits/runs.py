@@ -59,9 +59,7 @@ def told(subject: Subject, method: Spec, run: int, view: View) -> Told:
         run: Which seed.
         view: Which graph messages pass over.
     """
-    return subject.remembered(
-        ["told", method.canonical(), view.value, run], lambda: _told(subject, method, run, view)
-    )
+    return subject.remembered(["told", method.canonical(), view.value, run], lambda: _told(subject, method, run, view))
 
 
 def without(subject: Subject, method: Spec, run: int, view: View) -> Answers:
