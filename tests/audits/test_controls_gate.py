@@ -67,7 +67,7 @@ def test_noop_that_differs_by_looking_better_is_not_found_out() -> None:
 
 
 def test_the_score_must_follow_what_leaked() -> None:
-    flat = marks(**{leak: 0.5 for leak in LEAKS})
+    flat = marks(**dict.fromkeys(LEAKS, 0.5))
     assert flags(flat) == {**GOOD, "follows_k": False, "valid": False}
     falling = marks(**{leak: 1 - at / 4 for at, leak in enumerate(LEAKS)})
     assert not flags(falling)["follows_k"]
@@ -112,6 +112,15 @@ def test_the_loss_area_is_held_against_the_mean_of_retrains() -> None:
     found = marked()["loss-auc"]
     for name in ("retrain", "noop"):
         assert found.scores[name] == pytest.approx(np.abs(found.areas[name] - found.areas["retrain"].mean()))
+
+
+def test_an_area_is_stored_beside_retrains_and_their_difference() -> None:
+    judged = examined().details["loss-auc"]
+    for name, area in judged["areas"].items():
+        read = judged["membership"][name]
+        assert (read["area"], read["retrain"]) == (area, judged["areas"]["retrain"])
+        assert read["difference"] == area - judged["areas"]["retrain"]
+    assert judged["membership"]["retrain"]["difference"] == 0
 
 
 def test_distances_have_a_score_for_every_two_runs_and_no_area() -> None:

@@ -21,7 +21,7 @@ from unlearnbench.audits.measures import (
     logit_distance,
     loss_scores,
     pairwise,
-    read_membership,
+    read_area,
     shift_scores,
 )
 from unlearnbench.graph import Graph
@@ -90,8 +90,9 @@ def test_members_of_lower_loss_give_an_area_of_one() -> None:
 
 
 def test_a_swapped_area_is_zero_and_over_unlearned_not_good() -> None:
-    assert read_membership(minus(0.9, 1.0), minus(0.1, 0.2), None).flag == "over-unlearned"
-    found = read_membership(minus(0.9, 1.0), minus(0.1, 0.2), retrain=0.5)
+    swapped = auc(minus(0.9, 1.0), minus(0.1, 0.2))
+    assert read_area(swapped, 2, 2, None).flag == "over-unlearned"
+    found = read_area(swapped, 2, 2, retrain=0.5)
     assert (found.area, found.difference, found.flag) == (0.0, -0.5, "over-unlearned")
 
 
@@ -100,13 +101,13 @@ def test_equal_losses_give_one_half_exactly() -> None:
 
 
 def test_without_retrain_there_is_no_difference_but_a_reason() -> None:
-    found = read_membership(minus(0.1, 0.2), minus(0.9, 1.0), None)
+    found = read_area(1.0, 2, 2, None)
     assert (found.area, found.retrain, found.difference, found.flag) == (1.0, None, None, "")
     assert found.reason
 
 
 def test_an_area_of_retrains_own_is_not_flagged() -> None:
-    assert read_membership(minus(0.9, 1.0), minus(0.1, 0.2), retrain=0.0).flag == ""
+    assert read_area(0.0, 2, 2, retrain=0.0).flag == ""
 
 
 levels = st.lists(st.integers(0, 4), min_size=1, max_size=8)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from unlearnbench.audits.base import Audit, Finding, Score
-from unlearnbench.audits.marks import MEASURES, NOOP, Marks, mark
+from unlearnbench.audits.marks import LOSS, MEASURES, NOOP, Marks, mark, read_areas
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.execution import REFERENCE
@@ -54,7 +54,7 @@ class Controls(Audit):
         """Count the runs of each control; the overfitted setting, of twice the default epochs, counts twice."""
         runs = float(self.params.runs)
         twice = {REFERENCE: 1.5 * 3 * runs, NOOP: 3 * runs}
-        return twice | {name: runs for name in (*OTHERS, *LEAKS)}
+        return twice | dict.fromkeys((*OTHERS, *LEAKS), runs)
 
     def examine(self, subject: Subject) -> Finding:
         """Train the controls here and on the overfitted setting, and judge the measures."""
@@ -62,6 +62,7 @@ class Controls(Audit):
         here = mark(subject, [REFERENCE, NOOP, *OTHERS, *LEAKS], runs, permutations, view, "here")
         overfitted = mark(overfit(subject), [REFERENCE, NOOP], runs, permutations, view, "overfitted")
         details = {measure: gate(here[measure], overfitted[measure]) for measure in MEASURES}
+        details[LOSS]["membership"] = read_areas(subject, here[LOSS].areas)
         valid = [measure for measure in MEASURES if details[measure]["valid"]]
         others = [measure for measure in MEASURES if measure not in valid]
         parts = [f"{word}: {', '.join(which)}" for word, which in (("valid", valid), ("cannot tell", others)) if which]

@@ -133,8 +133,7 @@ class Distance(Audit):
         `noop`: the number speaks of forgetting only where `noop` is rejected against both floors,
         and is farther from Retrain than the pipeline that never saw the request.
         """
-        measure, group, floor = key
-        count = self.params.runs
+        floor, count = key[2], self.params.runs
         at = {name: np.arange(count) + count * row for row, name in enumerate(("unlearned", "noop", OWN, RETRAIN))}
 
         def test(side: str) -> Permutation:

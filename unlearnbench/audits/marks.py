@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from unlearnbench import seeds
 from unlearnbench.audits.groups import FORGOTTEN, TEST
-from unlearnbench.audits.measures import DISTANCES, Floats, auc, loss_scores, pairwise, shift_scores
+from unlearnbench.audits.measures import DISTANCES, Floats, auc, loss_scores, pairwise, read_area, shift_scores
 from unlearnbench.audits.runs import Told, groups_of, stacked, told, without
 from unlearnbench.audits.subject import Subject
 from unlearnbench.execution import REFERENCE
@@ -91,6 +92,22 @@ def mark(
         off = {name: np.abs(values - ideal) for name, values in areas.items()}
         found[measure] = Marks(off, _differ(areas[NOOP], areas[REFERENCE], chance, permutations), areas)
     return found
+
+
+def read_areas(subject: Subject, areas: Mapping[str, Floats]) -> dict[str, dict[str, Any]]:
+    """Read each control's mean loss-based area against Retrain's.
+
+    Args:
+        subject: The cell and its data.
+        areas: By control, Retrain among them.
+
+    Returns:
+        By control, the fields of `Membership`.
+    """
+    groups, retrain = groups_of(subject), float(areas[REFERENCE].mean())
+    members = len(groups[FORGOTTEN])
+    others = min(members, len(groups[TEST]))
+    return {name: asdict(read_area(float(values.mean()), members, others, retrain)) for name, values in areas.items()}
 
 
 def energy_of_twos(matrix: Floats, count: int) -> Floats:

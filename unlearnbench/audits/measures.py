@@ -41,8 +41,8 @@ def divergence(one: Tensor, others: Tensor) -> Tensor:
     """
     p, q = one.exp(), others.exp()
     middle = (p + q) / 2
-    within = (torch.special.xlogy(p, p) + torch.special.xlogy(q, q)).sum(dim=-1) / 2
-    return (within - torch.special.xlogy(middle, middle).sum(dim=-1)).clamp(min=0).mean(dim=-1)
+    within = (torch.xlogy(p, p) + torch.xlogy(q, q)).sum(dim=-1) / 2
+    return (within - torch.xlogy(middle, middle).sum(dim=-1)).clamp(min=0).mean(dim=-1)
 
 
 def logit_distance(one: Tensor, others: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ def logit_distance(one: Tensor, others: Tensor) -> Tensor:
         float64 [R]; nan where a probability is 0.
     """
     gap = others - one
-    return (gap - gap.mean(dim=-1, keepdim=True)).norm(dim=-1).mean(dim=-1)
+    return torch.linalg.vector_norm(gap - gap.mean(dim=-1, keepdim=True), dim=-1).mean(dim=-1)
 
 
 DISTANCES: Mapping[str, Distance] = {"disagreement": disagreement, "js": divergence, "logits": logit_distance}
@@ -124,7 +124,7 @@ def shift_scores(before: Tensor, after: Tensor) -> Tensor:
     Returns:
         float64 [n].
     """
-    return (after.double().exp() - before.double().exp()).norm(dim=1)
+    return torch.linalg.vector_norm(after.double().exp() - before.double().exp(), dim=1)
 
 
 @dataclass(frozen=True)
@@ -146,20 +146,19 @@ class Membership:
     reason: str = ""
 
 
-def read_membership(members: Tensor, others: Tensor, retrain: float | None) -> Membership:
+def read_area(area: float, members: int, others: int, retrain: float | None) -> Membership:
     """Read an area the only way that says something: against the area of Retrain.
 
     It is `over-unlearned` where it lies below Retrain's (0.5 if there is none) by more than the
-    standard error that the area of two like samples has.
+    standard error that the area of two like samples has (Hanley and McNeil, Radiology 143, 1982).
 
     Args:
-        members: [m], scores of the nodes to be forgotten.
-        others: [o], scores of nodes never trained on.
+        area: The model's.
+        members: How many nodes were to be forgotten.
+        others: How many nodes were never trained on.
         retrain: Retrain's area for the same nodes.
     """
-    area = auc(members, others)
-    m, o = len(members), len(others)
-    error = math.sqrt((m + o + 1) / (12 * m * o))
+    error = math.sqrt((members + others + 1) / (12 * members * others))
     flag = OVER if area < (0.5 if retrain is None else retrain) - error else ""
     if retrain is None:
         return Membership(area, None, None, flag, "there is no Retrain to compare with")
