@@ -59,7 +59,7 @@ def logit_distance(one: Tensor, others: Tensor) -> Tensor:
         float64 [R]; nan where a probability is 0.
     """
     gap = others - one
-    return torch.linalg.vector_norm(gap - gap.mean(dim=-1, keepdim=True), dim=-1).mean(dim=-1)
+    return (gap - gap.mean(dim=-1, keepdim=True)).square().sum(dim=-1).sqrt().mean(dim=-1)
 
 
 DISTANCES: Mapping[str, Distance] = {"disagreement": disagreement, "js": divergence, "logits": logit_distance}
@@ -124,7 +124,7 @@ def shift_scores(before: Tensor, after: Tensor) -> Tensor:
     Returns:
         float64 [n].
     """
-    return torch.linalg.vector_norm(after.double().exp() - before.double().exp(), dim=1)
+    return (after.double().exp() - before.double().exp()).square().sum(dim=1).sqrt()
 
 
 @dataclass(frozen=True)
