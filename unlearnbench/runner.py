@@ -149,8 +149,8 @@ def measured(
 
 def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    split = protocol.split(graph, cell.seed, name, cell.repetition)
-    request = protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
+    setting = protocol.setting(cell.protocol, graph, cell.seed, name, cell.repetition)
+    graph, split, request = setting.graph, setting.split, setting.request
     outcome.fields["requests"] = [
         {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
     ]
@@ -193,6 +193,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     answers |= {("after", *key): method.predict(query) for key, query in others}
     _check_unchanged(method, digests_after)
 
+    if setting.clean is not None:
+        answers |= _undisturbed(cell, setting, around.device)
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
@@ -222,6 +224,24 @@ def _questions(graph: Graph, retained: Tensor, split: Split, device: torch.devic
         query = make_query(graph, retained, targets, View.SHARD, device)
         found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
     return found
+
+
+def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
+    """Ask the method trained on the clean graph: with the cell's own seed, and with another.
+
+    `clean` is what the method gives where nothing was injected. `fresh` is what it gives when after
+    the request everything is made anew, the partition too, by other chance.
+    """
+    assert setting.clean is not None
+    answers: dict[tuple[str, str, str], Tensor] = {}
+    seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
+    for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
+        task = Task(setting.graph.induced(setting.clean).to(device), cell.model, cell.training, device, chosen)
+        method: Unlearner = cell.method.build()
+        method.fit(task)
+        questions = _questions(setting.graph, setting.clean, setting.split, device)
+        answers |= {(moment, *key): method.predict(query) for key, query in questions.items()}
+    return answers
 
 
 def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:

@@ -130,6 +130,8 @@ def shown_forget(forget: Mapping[str, Any]) -> str:
         return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
     if set(forget) == {"kind", "count"}:
         return f"{forget['count']} {forget['kind']}s"
+    if set(forget) == {"kind", "injected"}:
+        return f"{forget['injected']} injected {forget['kind']}s"
     if set(forget) == {"kind", "ids"}:
         return f"{len(forget['ids'])} named {forget['kind']}s"
     return canonical(forget)
@@ -144,7 +146,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         for metric, by_view in record.metrics.items():
             values = by_view.get(view, {})
             row[metric] = values.get("after")
-            row[f"{metric}_before"] = values.get("before")
+            row |= {f"{metric}_{moment}": value for moment, value in values.items() if moment != "after"}
         rows.append(row)
     return rows
 
