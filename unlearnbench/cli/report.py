@@ -14,7 +14,7 @@ from unlearnbench.cli import options
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
 @click.option(
     "--table",
-    type=click.Choice(["summary", "utility", "time", "memory", "audits"]),
+    type=click.Choice(["summary", "utility", "time", "memory", "comparison", "equivalence", "audits"]),
     default="summary",
     show_default=True,
     help="Which table.",

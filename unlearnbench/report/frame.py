@@ -37,7 +37,7 @@ MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 TEXT = (
     *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
-    *("method", "method_name", "method_config", "preset", "view"),
+    *("method", "method_name", "method_config", "preset", "claim", "view"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
     *("packages", "plugins", "error_type", "notes"),
 )
@@ -59,8 +59,8 @@ def load_records(path: str | Path) -> pd.DataFrame:
 
     Returns:
         Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
-        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), its
-        `status`, the `view`, each metric after the request (`f1_micro`) and before it
+        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
+        method's `claim` (empty where the record has none), the cell's `status`, the `view`, each metric after the request (`f1_micro`) and before it
         (`f1_micro_before`), times in seconds, peaks of memory in MiB, counts, and where it ran.
         What was not measured is missing, never 0. A failure has one row per view as well,
         without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
@@ -173,6 +173,7 @@ def _cell(record: Record) -> dict[str, Any]:
         "method_name": method["name"],
         "method_config": canonical(method),
         "preset": preset,
+        "claim": (record.claim or {}).get("claim", ""),
         "repetition": cell["repetition"],
         "seed": cell["seed"],
     }
