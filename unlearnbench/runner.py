@@ -187,7 +187,10 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
     after = outcome.state = _twice(meter, "state", method.state)
     digests_after = digests(after)
-    questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
+    held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
+    if not method.deletes_at_inference:
+        outcome.notes.append("scored with the graph as it was before the request.")
+    questions = _questions(graph, held, split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers |= {("after", *key): method.predict(query) for key, query in others}
@@ -217,11 +220,11 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     return "ok" if finite else "diverged"
 
 
-def _questions(graph: Graph, retained: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
+def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
     """Make the queries that are scored: test and validation nodes, each alone, in both views."""
     found: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
-        query = make_query(graph, retained, targets, View.SHARD, device)
+        query = make_query(graph, held, targets, View.SHARD, device)
         found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
     return found
 
@@ -319,5 +322,6 @@ def warm_up(cell: Cell, device: torch.device) -> None:
     method.fit(task)
     retained = task.without(request)
     method.unlearn(request, retained)
+    held = retained if method.deletes_at_inference else task
     for view in VIEWS:
-        method.predict(retained.query(retained.graph.ids[:10], view))
+        method.predict(held.query(retained.graph.ids[:10], view))
