@@ -186,6 +186,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
     after = outcome.state = _twice(meter, "state", method.state)
+    outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
     if not method.deletes_at_inference:
