@@ -2,8 +2,10 @@
 
 One run counts the products of every phase, dense and sparse, by shape; other runs, without the
 counter, time the phases (medians). Each product is then timed by itself, in a tight loop (the best
-of as many rounds), and the sum over a phase is its limit. Products are all that
-is counted: activations, dropout, softmax, Adam, sorting and distances are 0 operations here.
+of as many rounds), and the sum over a phase is its limit. Products are all that is counted:
+activations, dropout, softmax, Adam, sorting and distances are 0 operations here. Seconds are
+processor time of this process on one thread: on an idle machine what a clock on the wall shows, on
+a busy one less misleading.
 
     python benchmarks/limit.py --data-root DIR [--dataset cora] [--model gcn] [--methods sisa ...] [--rounds 5]
 """
@@ -28,7 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from unlearnbench import protocol
 from unlearnbench.component import Spec
-from unlearnbench.measure.clock import Meter
+from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
@@ -174,13 +176,13 @@ def plain_call(product: Product, matrix: Tensor | None) -> Callable[[], object]:
 def batch_seconds(call: Callable[[], object]) -> float:
     """Time one batch of calls, per call, after two that do not count."""
     call()
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    calls = max(1, round(BATCH_SECONDS / max(time.perf_counter() - start, 1e-7)))
-    start = time.perf_counter()
+    calls = max(1, round(BATCH_SECONDS / max(time.process_time() - start, 1e-7)))
+    start = time.process_time()
     for _ in range(calls):
         call()
-    return (time.perf_counter() - start) / calls
+    return (time.process_time() - start) / calls
 
 
 def plain_seconds(products: Iterable[Product], matrices: Mapping[Product, Tensor], rounds: int) -> dict[Product, float]:
@@ -214,10 +216,10 @@ def count(method: Spec, task: Task, request: Request) -> ProductCounter:
 
 
 def phase_seconds(method: Spec, task: Task, request: Request, rounds: int) -> dict[str, float]:
-    """Time the phases of a method with the harness's clock: medians over rounds; phases it lacks are left out."""
+    """Time the phases of a method with the harness's meter: medians over rounds; phases it lacks are left out."""
     found: dict[str, list[float]] = collections.defaultdict(list)
     for _ in range(rounds):
-        meter = Meter(task.device)
+        meter = Meter(task.device, replace(Instruments.of(task.device), clock=time.process_time))
         perform(method, task, request, meter)
         for phase in PHASES:
             seconds = meter.seconds(phase)
@@ -271,7 +273,8 @@ def main() -> None:
         print(row(name, phase, spent, found, plain))
     load = watch.finish()
     if not load.is_exclusive():
-        print("The machine was not idle: every figure may be too high.")
+        others = "an unknown number of" if load.other_cores is None else f"{load.other_cores:.1f}"
+        print(f"The machine was not idle: others kept {others} cores busy, every figure may be too high.")
 
 
 if __name__ == "__main__":
