@@ -60,11 +60,11 @@ def load_records(path: str | Path) -> pd.DataFrame:
     Returns:
         Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
         `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
-        method's `claim` (empty where the record has none), the cell's `status`, the `view`, each metric after the request (`f1_micro`) and before it
-        (`f1_micro_before`), times in seconds, peaks of memory in MiB, counts, and where it ran.
-        What was not measured is missing, never 0. A failure has one row per view as well,
-        without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
-        warned about, too.
+        method's `claim`, the cell's `status`, the `view`, each metric after the request
+        (`f1_micro`) and before it (`f1_micro_before`), times in seconds, peaks of memory in MiB,
+        counts, and where it ran. What was not measured is missing, never 0. A failure has one row
+        per view as well, without metrics. `frame.attrs["problems"]` lists files that could not be
+        read; each is warned about, too.
 
     Raises:
         NothingMatchedError: There is no readable record.
