@@ -20,8 +20,8 @@ from unlearnbench.unlearning import Claim, PostHoc
 class RandomInit(PostHoc):
     """Draws the network anew and does not train it: nothing is left of the request, nor of anything else.
 
-    The initial weights are others than those Retrain starts from, which a trained network is
-    still somewhat close to.
+    The initial weights are others than those Retrain starts from, so that it is not close to the
+    trained network by having the same start.
     """
 
     name = "random-init"
@@ -55,12 +55,13 @@ class OverForget(PostHoc):
         """How far."""
 
         steps: int = Field(default=20, ge=1, description="Steps of Adam.")
-        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
+        lr: float = Field(default=0.001, gt=0, description="Learning rate.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Climb in place."""
         parameters = network.parameters()
-        optimiser = torch.optim.Adam(parameters, lr=self.params.lr, maximize=True)
+        # The usual epsilon would hold a network still that fits the request all but perfectly.
+        optimiser = torch.optim.Adam(parameters, lr=self.params.lr, eps=1e-16, maximize=True)
         for _ in range(self.params.steps):
             gradients = torch.autograd.grad(loss(network, task.graph, request.ids), parameters)
             for parameter, gradient in zip(parameters, gradients, strict=True):
