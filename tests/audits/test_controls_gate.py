@@ -12,7 +12,7 @@ from audit_samples import toy_subject
 from unlearnbench.audits import controls as module
 from unlearnbench.audits.base import Finding
 from unlearnbench.audits.controls import LEAKS, OTHERS, Controls, gate, overfit
-from unlearnbench.audits.marks import MEASURES, Marks, energy_of_twos, mark
+from unlearnbench.audits.marks import MEASURES, Marks, energy_of_twos, mark, parts_of_energy
 from unlearnbench.statistics import energy_statistic
 from unlearnbench.task import View
 
@@ -25,7 +25,8 @@ def marks(noop_p: float | None = 0.01, **means: float) -> Marks:
     usual |= {leak: at / 4 for at, leak in enumerate(LEAKS)}
     usual |= {name.replace("_", "-"): mean for name, mean in means.items()}
     assert set(usual) == set(NAMES)
-    return Marks({name: np.linspace(-0.01, 0.01, 5) + mean for name, mean in usual.items()}, noop_p)
+    scores = {name: np.linspace(-0.01, 0.01, 5) + mean for name, mean in usual.items()}
+    return Marks(scores, scores, noop_p)
 
 
 def flags(here: Marks, overfitted: Marks | None = None) -> dict[str, bool]:
@@ -87,6 +88,13 @@ def test_two_runs_at_a_time_give_the_energy_statistic() -> None:
         assert value == pytest.approx(alone.statistic)
 
 
+def test_the_parts_of_runs_have_the_energy_statistic_as_their_mean() -> None:
+    points = np.random.default_rng(2).normal(size=(7, 3))
+    matrix = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    whole = energy_statistic(matrix, [0, 0, 0, 0, 1, 1, 1])
+    assert parts_of_energy(matrix, 4).mean() == pytest.approx(whole.statistic)
+
+
 def test_of_an_odd_number_the_last_run_is_left_out() -> None:
     rng = np.random.default_rng(1)
     points = rng.normal(size=(8, 2))
@@ -123,9 +131,10 @@ def test_an_area_is_stored_beside_retrains_and_their_difference() -> None:
     assert judged["membership"]["retrain"]["difference"] == 0
 
 
-def test_distances_have_a_score_for_every_two_runs_and_no_area() -> None:
+def test_distances_have_a_block_for_every_two_runs_and_no_area() -> None:
     found = marked()["js"]
-    assert [len(scores) for scores in found.scores.values()] == [2, 2, 2]
+    assert [len(scores) for scores in found.scores.values()] == [4, 4, 4]
+    assert [len(values) for values in found.blocks.values()] == [2, 2, 2]
     assert found.areas == {}
 
 

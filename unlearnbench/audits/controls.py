@@ -106,7 +106,7 @@ def gate(here: Marks, overfitted: Marks) -> dict[str, Any]:
         the p-values, the mean scores and areas, and `reason`: which of these fail.
     """
     means = here.means
-    trend: Trend = page_trend(np.stack([here.scores[name] for name in LEAKS], axis=1))
+    trend: Trend = page_trend(np.stack([here.blocks[name] for name in LEAKS], axis=1))
     passed = {
         "retrain_best": all(means[REFERENCE] < means[rival] for rival in RIVALS),
         "capable": _is_rejected(overfitted),

@@ -31,13 +31,14 @@ class Marks:
     """What one measure says of the controls.
 
     Args:
-        scores: By control, one value a block: the larger, the worse the measure takes the
-            forgetting to be. Blocks of one number have equal seeds.
+        scores: [R] by control: the larger the mean, the worse the measure takes the forgetting to be.
+        blocks: The same in independent values, for a trend; those of one number have equal seeds.
         noop_p: Of the test that `noop` and Retrain differ.
         areas: [R] by control: the areas that scores of membership are made of.
     """
 
     scores: Mapping[str, Floats]
+    blocks: Mapping[str, Floats]
     noop_p: float | None
     areas: Mapping[str, Floats] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ def mark(
 ) -> dict[str, Marks]:
     """Train the controls and let every measure mark them.
 
-    A distance scores two runs at a time, by the energy statistic on D between them and the
+    A distance scores a run by its part of the energy statistic on D between the control and the
     retrainings: a mere mean of distances favours models that vary less than retrained ones. The
     loss-based area of a run is scored by how far it is from the mean of Retrain's, that of the
     posterior shift by how far it is from 0.5. Members are the nodes of D; as many other nodes are
@@ -79,18 +80,18 @@ def mark(
     chance = np.random.default_rng(seeds.seed(subject.cell.seed, "controls", setting, subject.cell.repetition))
     found = {}
     for measure, distance in DISTANCES.items():
-        scores, noop_p = {}, None
+        scores, blocks, noop_p = {}, {}, None
         for name in controls:
             mine = stacked([run.unlearned for run in runs[name]])[FORGOTTEN]
             matrix = pairwise(distance, torch.cat([mine, gold[FORGOTTEN]]))
-            scores[name] = energy_of_twos(matrix, count)
+            scores[name], blocks[name] = parts_of_energy(matrix, count), energy_of_twos(matrix, count)
             if name == NOOP:
                 noop_p = permutation_test(matrix, (count, count), chance, permutations).p
-        found[measure] = Marks(scores, noop_p)
+        found[measure] = Marks(scores, blocks, noop_p)
     for measure, areas in _areas(subject, runs).items():
         ideal = float(areas[REFERENCE].mean()) if measure == LOSS else IDEAL_AREA
         off = {name: np.abs(values - ideal) for name, values in areas.items()}
-        found[measure] = Marks(off, _differ(areas[NOOP], areas[REFERENCE], chance, permutations), areas)
+        found[measure] = Marks(off, off, _differ(areas[NOOP], areas[REFERENCE], chance, permutations), areas)
     return found
 
 
@@ -110,11 +111,26 @@ def read_areas(subject: Subject, areas: Mapping[str, Floats]) -> dict[str, dict[
     return {name: asdict(read_area(float(values.mean()), members, others, retrain)) for name, values in areas.items()}
 
 
+def parts_of_energy(matrix: Floats, count: int) -> Floats:
+    """Give what each run of the first side adds to the energy statistic: their mean is the statistic.
+
+    Args:
+        matrix: [n, n], distances; the first `count` runs are the first side.
+        count: At least 2, as is the size of the second side.
+
+    Returns:
+        [count].
+    """
+    across = matrix[:count, count:].mean(axis=1)
+    within = matrix[:count, :count].sum(axis=1) / (count - 1)
+    found: Floats = 2 * across - within - _floor(matrix, count)
+    return found
+
+
 def energy_of_twos(matrix: Floats, count: int) -> Floats:
     """Give the energy statistic of every two runs of the first side against all of the second.
 
-    Its mean is that of the whole first side, and no run is in two values: they are independent,
-    given the second side.
+    No run is in two values: given the second side they are independent.
 
     Args:
         matrix: [n, n], distances; the first `count` runs are the first side.
@@ -125,10 +141,13 @@ def energy_of_twos(matrix: Floats, count: int) -> Floats:
     """
     first, second = np.arange(0, count - 1, 2), np.arange(1, count, 2)
     across = matrix[:count, count:].mean(axis=1)
-    others = matrix[count:, count:]
-    floor = others.sum() / (len(others) * (len(others) - 1))
-    found: Floats = across[first] + across[second] - matrix[first, second] - floor
+    found: Floats = across[first] + across[second] - matrix[first, second] - _floor(matrix, count)
     return found
+
+
+def _floor(matrix: Floats, count: int) -> float:
+    others = matrix[count:, count:]
+    return float(others.sum() / (len(others) * (len(others) - 1)))
 
 
 def _areas(subject: Subject, runs: Mapping[str, Sequence[Told]]) -> dict[str, dict[str, Floats]]:
