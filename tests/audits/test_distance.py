@@ -22,8 +22,8 @@ from unlearnbench.task import View
 from unlearnbench.unlearning import Unlearner
 
 
-def audit(runs: int = 6) -> Distance:
-    return Distance(Distance.Params(runs=runs, permutations=999))
+def audit(runs: int = 7) -> Distance:
+    return Distance(Distance.Params(runs=runs, permutations=3999))
 
 
 @cache
@@ -43,7 +43,9 @@ def test_a_method_that_forgets_is_as_retrained_and_one_that_does_not_differs() -
     assert bad["value"] == bad["noop"]
     assert bad["effect"] == 1
     assert abs(good["effect"]) < 0.3
-    assert good["p"] > 0.05 > bad["p_holm"]
+    assert bad["p_holm"] < 0.01 < 0.05 < good["p"]
+    assert any("js on forgotten" in note for note in wrong.notes)
+    assert not any(note.startswith("Differs") for note in right.notes)
 
 
 def test_where_a_model_that_forgot_nothing_is_not_found_out_it_cannot_tell() -> None:
@@ -56,8 +58,8 @@ def test_where_a_model_that_forgot_nothing_is_not_found_out_it_cannot_tell() -> 
 
 def test_the_statistic_is_that_of_the_answers() -> None:
     subject, finding = toy_subject("stubborn"), examined("stubborn")
-    first = [told(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(6)]
-    second = [without(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(6)]
+    first = [told(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(7)]
+    second = [without(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(7)]
 
     def mean(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
         return float(np.mean([divergence(a.double(), b.double()[None]).item() for a, b in pairs]))
@@ -98,7 +100,7 @@ def test_a_repeated_audit_finds_the_same() -> None:
 
 
 def test_few_runs_are_said_to_be_few() -> None:
-    assert any("6 runs a side" in note for note in examined("stubborn").notes)
+    assert any("7 runs a side" in note for note in examined("stubborn").notes)
 
 
 def test_effort_counts_the_reference() -> None:
@@ -120,10 +122,11 @@ def comparison(p: float, state: str, noop_p: float) -> Comparison:
     ("p", "state", "other", "expected"),
     [
         (0.5, VALID, 0.5, "as retrained"),
-        (0.01, VALID, 0.5, "differs"),
-        (0.5, VALID, 0.01, "differs"),
+        (0.009, VALID, 0.5, "differs"),
+        (0.5, VALID, 0.009, "differs"),
+        (0.011, VALID, 0.011, "as retrained"),
         (0.5, CANNOT_TELL, 0.5, "cannot tell"),
-        (0.01, CANNOT_TELL, 0.5, "differs"),
+        (0.009, CANNOT_TELL, 0.5, "differs"),
     ],
 )
 def test_verdicts(p: float, state: str, other: float, expected: str) -> None:
