@@ -22,8 +22,8 @@ from unlearnbench.task import View
 from unlearnbench.unlearning import Unlearner
 
 
-def audit(runs: int = 7) -> Distance:
-    return Distance(Distance.Params(runs=runs, permutations=3999))
+def audit(runs: int = 8) -> Distance:
+    return Distance(Distance.Params(runs=runs, permutations=9999))
 
 
 @cache
@@ -58,8 +58,8 @@ def test_where_a_model_that_forgot_nothing_is_not_found_out_it_cannot_tell() -> 
 
 def test_the_statistic_is_that_of_the_answers() -> None:
     subject, finding = toy_subject("stubborn"), examined("stubborn")
-    first = [told(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(7)]
-    second = [without(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(7)]
+    first = [told(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(8)]
+    second = [without(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(8)]
 
     def mean(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
         return float(np.mean([divergence(a.double(), b.double()[None]).item() for a, b in pairs]))
@@ -100,7 +100,7 @@ def test_a_repeated_audit_finds_the_same() -> None:
 
 
 def test_few_runs_are_said_to_be_few() -> None:
-    assert any("7 runs a side" in note for note in examined("stubborn").notes)
+    assert any("8 runs a side" in note for note in examined("stubborn").notes)
 
 
 def test_effort_counts_the_reference() -> None:
