@@ -191,6 +191,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
+    if request.kind == "edge" and method.deletes_at_inference:
+        graph = request.apply(graph)
     questions = _questions(graph, held, split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
