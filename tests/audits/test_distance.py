@@ -134,6 +134,12 @@ def test_verdicts(p: float, state: str, other: float, expected: str) -> None:
     assert verdict(found) == expected
 
 
+def test_what_is_left_by_rounding_is_zero() -> None:
+    one = comparison(1.0, CANNOT_TELL, 1.0)
+    tiny = replace(one.method, energy=Energy(-3.5e-18, 0.1, 0.1, 0.1))
+    assert str(replace(one, method=tiny).value) == "0.0"
+
+
 # Runs
 
 
