@@ -218,8 +218,8 @@ class Shared(Layout):
 
     @cached_property
     def _sparse(self) -> sparse.SparseMatrix | None:
-        x = self._graph.x
-        return sparse.from_dense(x) if sparse.is_sparse_enough(x) else None
+        rows = self._graph.sparse_rows
+        return None if rows is None else sparse.from_rows(rows)
 
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply once with all weights side by side, or each network's columns with its own."""
@@ -236,6 +236,18 @@ class Shared(Layout):
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
         """Cut between the columns of networks."""
         return rows.view(self.num_rows, self.num_networks, -1)[:, :, :width].unbind(dim=1)
+
+    def only(self, rows: Tensor, at: Tensor) -> tuple[Tensor, Shared]:
+        """Pick the rows of some nodes.
+
+        Args:
+            rows: As the layers give them.
+            at: int64 [m], positions in the graph.
+
+        Returns:
+            The rows, and a layout of them alone: of the subgraph of these nodes.
+        """
+        return rows[at], Shared(self._graph.induced(self._graph.ids[at]), self.num_networks)
 
     def graphs(self) -> Sequence[Graph]:
         """Give the one graph for each network."""
