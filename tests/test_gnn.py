@@ -150,7 +150,7 @@ def test_padding_stays_zero_and_is_not_part_of_the_state():
 def test_the_shared_layout_equals_a_copy_of_the_graph_for_each_network():
     for graph in (toy_graph(), with_features(toy_graph(), 0.05)):
         networks = train_networks(toy_task(graph, epochs=5), [graph] * 3, range(3))
-        embeddings, logits = networks.predict_shared(graph)
+        embeddings, logits = networks.predict_shared(graph, torch.arange(60))
         for network, (embedding, own) in enumerate(networks.predict([graph] * 3)):
             torch.testing.assert_close(embeddings[network], embedding, atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(logits[network], own, atol=1e-5, rtol=1e-5)
@@ -240,7 +240,7 @@ def test_a_layer_that_caches_its_adjacency_is_asked_about_every_graph_anew():
     for cls in (PluginGcn, CachedGcn):
         task = replace(toy_task(epochs=20), model=Spec("model", cls.name, 1, cls, cls.Params()))
         networks = train_networks(task, [first, first], [0, 1])
-        answers.append([networks.predict([first, second]), networks.predict_shared(second)])
+        answers.append([networks.predict([first, second]), networks.predict_shared(second, torch.arange(60))])
     torch.testing.assert_close(answers[0], answers[1])
 
 
@@ -261,6 +261,6 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
     whole = train_networks(task, [graph], [0])
     ((_, logits),) = whole.predict([graph])
     assert float((logits.argmax(1) == graph.y).double().mean()) > 0.8
-    embeddings, shared = many.predict_shared(graph)
+    embeddings, shared = many.predict_shared(graph, torch.arange(60))
     assert embeddings.shape == (3, 60, 64)
     assert shared.shape == (3, 60, 3)

@@ -168,29 +168,32 @@ class _ThinGraph(Graph):
     @cached_property
     def x(self) -> Tensor:
         """Give the dense features."""
-        return self._rows.dense()
-
-    @property
-    def _rows(self) -> SparseRows:
         rows = self.sparse_rows
         assert rows is not None
-        return rows
+        return rows.dense()
+
+    # `dataclasses.replace` gives a graph of this class with an `x` of its own, which may not be sparse.
 
     @property
     def num_features(self) -> int:
         """Count the columns of `x`."""
-        return self._rows.num_columns
+        rows = self.sparse_rows
+        return super().num_features if rows is None else rows.num_columns
 
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1."""
-        return self.of(self._rows, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+        rows = self.sparse_rows
+        if rows is None:
+            return super().without_labels()
+        return self.of(rows, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
 
     def to(self, device: torch.device) -> Graph:
         """Move every tensor to a device."""
-        if device == self.ids.device:
-            return self
+        rows = self.sparse_rows
+        if rows is None or device == self.ids.device:
+            return super().to(device)
         parts = (self.y.to(device), self.edge_index.to(device), self.ids.to(device))
-        return self.of(self._rows.to(device), *parts, self.num_classes)
+        return self.of(rows.to(device), *parts, self.num_classes)
 
 
 def checked(graph: Graph, name: str) -> Graph:

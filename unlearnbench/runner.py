@@ -152,8 +152,9 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
     fit_counts = dict(meter.counts)
     before = method.state()
     digests_before = digests(before)
-    questions = _questions(graph, split.train, split, around.device)
-    answers = {("before", *key): method.predict(query) for key, query in questions.items()}
+    with meter.phase("evaluate"):
+        questions = _questions(graph, split.train, split, around.device)
+        answers = {("before", *key): method.predict(query) for key, query in questions.items()}
     _check_unchanged(method, digests_before)
 
     retained = task.without(request)
@@ -163,10 +164,12 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: _Outcome) -> s
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
     after = outcome.state = _twice(meter, "state", method.state)
     digests_after = digests(after)
-    questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
+    with meter.phase("evaluate"):
+        questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
-    answers |= {("after", *key): method.predict(query) for key, query in others}
+    with meter.phase("evaluate"):
+        answers |= {("after", *key): method.predict(query) for key, query in others}
     _check_unchanged(method, digests_after)
 
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)

@@ -226,8 +226,8 @@ class Shared(Layout):
         if isinstance(rows, Features):
             together = weight.transpose(0, 1).reshape(weight.shape[1], -1)
             return self._graph.x @ together if self._sparse is None else self._sparse @ together
-        columns = rows.view(self.num_rows, self.num_networks, -1).transpose(0, 1)
-        return torch.bmm(columns, weight).transpose(0, 1).reshape(self.num_rows, -1)
+        columns = rows.unflatten(1, (self.num_networks, -1)).transpose(0, 1)
+        return torch.bmm(columns, weight).transpose(0, 1).flatten(1)
 
     def spread(self, values: Tensor) -> Tensor:
         """Lay the vectors side by side."""
@@ -235,7 +235,8 @@ class Shared(Layout):
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
         """Cut between the columns of networks."""
-        return rows.view(self.num_rows, self.num_networks, -1)[:, :, :width].unbind(dim=1)
+        parts: Sequence[Tensor] = rows.unflatten(1, (self.num_networks, -1))[:, :, :width].unbind(dim=1)
+        return parts
 
     def only(self, rows: Tensor, at: Tensor) -> tuple[Tensor, Shared]:
         """Pick the rows of some nodes.
