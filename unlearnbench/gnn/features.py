@@ -26,15 +26,16 @@ class RaggedFeatures(Features):
 
     Args:
         graphs: One a network.
+        dense: Gives a network's features where they count as dense; default: as the graph has them.
     """
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
+    def __init__(self, graphs: Sequence[Graph], dense: Callable[[Graph], Tensor] = lambda graph: graph.x) -> None:
         rows = {network: graph.sparse_rows for network, graph in enumerate(graphs)}
         thin = {network: found for network, found in rows.items() if found is not None}
         self._sparse = list(thin)
         self._dense = [network for network in rows if network not in thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
-        self._x = torch.cat([graphs[network].x for network in self._dense]) if self._dense else None
+        self._x = torch.cat([dense(graphs[network]) for network in self._dense]) if self._dense else None
         self._buffers: dict[int, Tensor] = {}
         if self._sparse:
             # A row a node of these networks; a column a row of the stacked weights of all.

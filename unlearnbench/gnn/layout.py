@@ -10,15 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
 from unlearnbench.gnn.edges import Edges, attention_edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
 from unlearnbench.gnn.noise import Noise
+from unlearnbench.gnn.propagation import normalised, propagated
 from unlearnbench.gnn.ragged import owners, padded_places, padded_product, ragged_product, spread
 from unlearnbench.graph import Graph
 
@@ -45,8 +46,7 @@ class Layout(ABC):
     @cached_property
     def gcn(self) -> sparse.SparseMatrix:
         """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
-        edges, weight = gcn_norm(self.edge_index, None, self.num_rows, dtype=torch.float32)
-        return sparse.from_edges(edges, self.num_rows, weight)
+        return normalised(self.edge_index, self.num_rows)
 
     @cached_property
     def mean_and_own(self) -> sparse.SparseMatrix:
@@ -77,6 +77,13 @@ class Layout(ABC):
     @abstractmethod
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply each network's rows, or its input features, with its own weight [S, a, b]."""
+
+    def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
+        """Multiply as `linear` does, then so many times with `gcn`."""
+        result = self.linear(rows, weight)
+        for _ in range(steps):
+            result = self.gcn @ result
+        return result
 
     @abstractmethod
     def spread(self, values: Tensor) -> Tensor:
@@ -133,11 +140,11 @@ class Ragged(Layout):
     def __init__(self, parts: Sequence[Graph], noise: Noise | None = None, padded: bool | None = None) -> None:
         self._graphs = list(parts)
         self.sizes = [graph.num_nodes for graph in parts]
-        starts = torch.tensor([0, *self.sizes]).cumsum(dim=0).tolist()
-        shifted = [graph.edge_index + start for graph, start in zip(parts, starts, strict=False)]
-        super().__init__(len(parts), torch.cat(shifted, dim=1), starts[-1], noise)
+        edge_index = self._side_by_side([graph.edge_index for graph in parts])
+        super().__init__(len(parts), edge_index, sum(self.sizes), noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
         self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
+        self._propagated: dict[int, RaggedFeatures] = {}
 
     @cached_property
     def features(self) -> Features:  # type: ignore[override]
@@ -154,6 +161,34 @@ class Ragged(Layout):
             return rows.times(weight, self._product)
         assert isinstance(rows, Tensor)
         return self._product(rows, weight, self.sizes)
+
+    def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
+        """Propagate dense features once and for all where they are multiplied again and again, in training.
+
+        Dense rows stay as they are when they are propagated, so that the product with the weight
+        costs the same. Sparse rows fill up: theirs come after it. Each network's own features decide.
+        """
+        if self.noise is None or not isinstance(rows, RaggedFeatures) or steps == 0:
+            return super().propagated(rows, weight, steps)
+        if steps not in self._propagated:
+            self._propagated[steps] = RaggedFeatures(self._graphs, lambda graph: propagated(graph, steps))
+        result = self._propagated[steps].times(weight, self._product)
+        if any(graph.sparse_rows is not None for graph in self._graphs):
+            for _ in range(steps):
+                result = self._gcn_of_sparse @ result
+        return result
+
+    @cached_property
+    def _gcn_of_sparse(self) -> sparse.SparseMatrix:
+        """Give `gcn` for networks with sparse features, and the identity for the others."""
+        parts = [
+            graph.edge_index if graph.sparse_rows is not None else graph.edge_index[:, :0] for graph in self._graphs
+        ]
+        return normalised(self._side_by_side(parts), self.num_rows)
+
+    def _side_by_side(self, edges: Sequence[Tensor]) -> Tensor:
+        starts = accumulate(self.sizes, initial=0)
+        return torch.cat([edge_index + start for edge_index, start in zip(edges, starts, strict=False)], dim=1)
 
     def _product(self, rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
         if not self._padded:
