@@ -264,3 +264,32 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
     embeddings, shared = many.predict_shared(graph, torch.arange(60))
     assert embeddings.shape == (3, 60, 64)
     assert shared.shape == (3, 60, 3)
+
+
+def test_on_one_graph_the_nodes_asked_about_get_the_same_answers_some_networks_at_a_time(monkeypatch):
+    graph = toy_graph()
+    networks = train_networks(toy_task(graph, epochs=5), [graph] * 3, range(3))
+    whole = networks.predict_shared(graph, torch.arange(60))
+    at = torch.tensor([7, 3, 59])
+    monkeypatch.setattr("unlearnbench.gnn.networks._SHARED_NUMBERS", 2 * 64 * 60)
+    for all_nodes, asked in zip(whole, networks.predict_shared(graph, at), strict=True):
+        torch.testing.assert_close(asked, all_nodes[:, at], atol=1e-6, rtol=1e-5)
+    embeddings, logits = networks.predict_shared(graph, at[:0])
+    assert (embeddings.shape, logits.shape) == ((3, 0, 64), (3, 0, 3))
+
+
+@pytest.mark.parametrize("densities", [(0.05, 0.9, 0.1, 0.5), (0.9, 0.5, 0.9, 1.0), (0.05, 0.1, 0.05, 0.1)])
+def test_features_propagated_once_give_the_rows_of_propagated_products(densities):
+    parts = [with_features(part, density, 40) for part, density in zip(shards(4), densities, strict=True)]
+    weight = torch.randn(4, 40, 16, generator=torch.Generator().manual_seed(0))
+    training = Ragged(parts, Noise(range(4), torch.device("cpu")))
+    evaluation = Ragged(parts)
+    found = training.propagated(training.features, weight, 2)
+    expected = evaluation.gcn @ (evaluation.gcn @ evaluation.linear(evaluation.features, weight))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert torch.equal(evaluation.propagated(evaluation.features, weight, 2), expected)
+    for density, one, other in zip(
+        densities, training.split(found, None), evaluation.split(expected, None), strict=True
+    ):
+        # Sparse features are multiplied before they are propagated, in both.
+        assert density > 0.15 or torch.equal(one, other)
