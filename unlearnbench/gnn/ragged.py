@@ -132,10 +132,7 @@ class _Sums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
         ctx.sizes, ctx.owner = sizes, owner
-        out = rows.new_empty(len(sizes), rows.shape[1])
-        for part, total in zip(_parts(rows, sizes), out.unbind(), strict=True):
-            torch.sum(part, 0, out=total)
-        return out
+        return torch.stack([part.sum(dim=0) for part in _parts(rows, sizes)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
