@@ -196,8 +196,9 @@ def _notes(
     )
     if lacking:
         yield (
-            f"No gain for {', '.join(lacking)}: no row has the same partitioner and shards with aggregator {PLAIN}. Run"
-            " sharded[partitioner=...,aggregator=mean] or `unlearnbench run --experiment factorial` into the same --out."
+            f"No gain for {', '.join(lacking)}: no row has the same partitioner and shards with aggregator {PLAIN}."
+            " Run sharded[partitioner=...,aggregator=mean] or `unlearnbench run --experiment factorial` into the same"
+            " --out."
         )
     yield from reason_notes(reasons)
     yield from origin_notes(found, has_views=True)

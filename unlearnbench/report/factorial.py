@@ -14,7 +14,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.report import numbers
 from unlearnbench.report.aggregate import Aggregate, aggregate
 from unlearnbench.report.comparison import FEWEST, MARKED, Family, compare
-from unlearnbench.report.contrasts import differences_by_unit, overlap, reason_notes, scores
+from unlearnbench.report.contrasts import Scores, differences_by_unit, overlap, reason_notes, scores
 from unlearnbench.report.frame import VIEWS, canonical
 from unlearnbench.report.grouping import distinguish, narrowed
 from unlearnbench.report.table import Table, origin_notes, with_facets
@@ -122,7 +122,7 @@ def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> l
         (other,) = (name for name in BASES if name != factor)
         levels = design.levels[factor]
         for level in levels[1:] if base in levels else ():
-            pairs = {}
+            pairs: dict[str, Scores] = {}
             for along in design.levels[other]:
                 mine, others = (design.rows.get(_place(factor, one, along)) for one in (level, base))
                 if mine and others:

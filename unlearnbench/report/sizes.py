@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,8 +33,9 @@ def dataset_tables(name: str, frame: pd.DataFrame, against: bool = False) -> lis
     printed = {str(row["dataset"]): row for _, row in published(name).iterrows()} if against else None
     catalogue = load_catalogue()
     lines, raw, unknown = [], [], []
-    cells = frame.groupby(["dataset", "dataset_sha256"], sort=True)["key"].nunique()
-    for (dataset, sha256), records in cells.items():
+    keys = frame.drop_duplicates("key")
+    counts = Counter(zip(keys["dataset"], keys["dataset_sha256"], strict=True))
+    for (dataset, sha256), records in sorted(counts.items()):
         if printed is not None and dataset not in printed:
             continue
         size = size_of(catalogue, dataset)
