@@ -154,6 +154,16 @@ def test_a_leak_is_a_share(k):
         resolve(load_catalogue(), "unlearner", f"retrain-leak[k={k}]")
 
 
+def test_a_second_request_ends_the_leak_of_the_first():
+    _, task, request = setting()
+    first, second = Request(request.ids[:2]), Request(request.ids[2:])
+    middle = task.without(first)
+    method = fitted("retrain-leak[k=1]", task)
+    method.unlearn(first, middle)
+    method.unlearn(second, middle.without(second))
+    assert same(method.state(), fitted("retrain", middle).state()) == []
+
+
 # Too much forgotten
 
 
@@ -200,9 +210,11 @@ def test_over_forgetting_drives_away_a_network_that_fits_the_request_perfectly()
 
 
 def test_over_forgetting_moves_no_parameter_further_than_its_steps_allow():
-    before, after, _ = forgotten("over-forget[steps=3,lr=0.02]")
+    before, after, method = forgotten("over-forget[steps=3,lr=0.02]")
     furthest = max(float((after[name] - before[name]).abs().max()) for name in before)
     assert 0.01 < furthest < 3 * 0.02 * 3.2
+    # A gradient is made of the request.
+    assert all(parameter.grad is None for parameter in method._network.parameters())
 
 
 # The harness

@@ -37,7 +37,8 @@ class RunConfig(BaseModel):
     seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
     forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
     forget_count: int | None = Field(default=None, description="Number of nodes to forget.")
-    forget: list[int] | None = Field(default=None, description="Ids of the nodes to forget.")
+    forget: list[int] | list[tuple[int, int]] | None = Field(default=None, description="Ids of what to forget.")
+    forget_kind: Literal["node", "edge"] = Field(default="node", description="What is forgotten.")
     num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
     epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
     train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
@@ -88,9 +89,9 @@ class RunConfig(BaseModel):
     def forget_amount(self) -> Forget:
         """Give what is to be forgotten."""
         if self.forget_ratio is None and self.forget_count is None and self.forget is None:
-            return Forget()
+            return Forget(kind=self.forget_kind)
         ids = None if self.forget is None else tuple(self.forget)
-        return Forget(self.forget_ratio, self.forget_count, ids)
+        return Forget(self.forget_ratio, self.forget_count, ids, self.forget_kind)  # type: ignore[arg-type]
 
     def training_settings(self) -> Training:
         """Give how networks are trained.
@@ -129,7 +130,8 @@ class RunConfig(BaseModel):
             if values:
                 raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
             return None
-        if self.forget_ratio is not None or self.forget_count is not None or self.forget is not None:
+        given = (self.forget_ratio, self.forget_count, self.forget)
+        if any(value is not None for value in given) or self.forget_kind != "node":
             raise UsageError(
                 "--protocol poison forgets what it injects.",
                 "Leave --forget-ratio, --forget-count and --forget out; --set poison.nodes=N says how many.",

@@ -330,6 +330,9 @@ def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
         if (name, repetition) not in training_nodes:
             setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
             training_nodes[name, repetition] = len(setting.split.train)
+        kind = cell.protocol.forget.kind
+        if kind not in cell.method.cls.forgets:
+            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or --forget-kind {kind}.")
         num_shards = getattr(cell.method.params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(

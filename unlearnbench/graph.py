@@ -108,6 +108,29 @@ class Graph:
         gone = torch.isin(self.ids, ids)
         return self.induced(self.ids[~gone])
 
+    def pairs(self) -> Tensor:
+        """List the different unordered pairs of different nodes that are joined: int64 [p, 2], ids, lower first.
+
+        An edge that stands in both directions, or several times, is one pair; self-loops are none.
+        """
+        ends = self.ids[self.edge_index]
+        low, high = ends.min(dim=0).values, ends.max(dim=0).values
+        joined: Tensor = torch.stack([low, high], dim=1)[low != high].unique(dim=0)
+        return joined
+
+    def unlinked(self, pairs: Tensor) -> Graph:
+        """Leave out every copy of these edges, in both directions; all nodes and all other edges stay.
+
+        Args:
+            pairs: int64 [t, 2], ids of the two ends of each; those not joined here change nothing.
+        """
+        pairs = pairs.to(self.ids.device)
+        pairs = pairs[self.contains(pairs).all(dim=1)]
+        ends = self.positions(pairs).sort(dim=1).values
+        gone = ends[:, 0] * self.num_nodes + ends[:, 1]
+        low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
+        return replace(self, edge_index=self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
+
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1."""
         return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)

@@ -12,7 +12,7 @@ from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.poison import Poison, inject
-from unlearnbench.requests import Forget, Request, draw
+from unlearnbench.requests import Forget, Request, draw, draw_edges
 
 FOLDS = 10
 VALIDATION_FOLDS = 2
@@ -37,9 +37,11 @@ class Protocol:
     own_split: bool = False
     poison: Poison | None = None
 
-    def number_of(self, num_nodes: int) -> int:
-        """Give how many nodes of a graph with `num_nodes` are to be forgotten."""
-        return self.forget.number_of(num_nodes) if self.poison is None else self.poison.nodes
+    def number_of(self, graph: Graph) -> int:
+        """Give how many nodes, or edges, of a graph are to be forgotten."""
+        if self.poison is not None:
+            return self.poison.nodes
+        return self.forget.number_of(graph.num_nodes if self.forget.kind == "node" else len(graph.pairs()))
 
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
@@ -128,6 +130,9 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
 
 def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset: str, repetition: int) -> Request:
     """Draw the request of a repetition, the same for every method and model."""
+    if protocol.forget.kind == "edge":
+        chance = seeds.generator(base, "request-edges", dataset, repetition)
+        return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), chance)
     chance = seeds.generator(base, "request", dataset, repetition)
     return draw(protocol.forget, train, graph.num_nodes, chance)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,21 +13,26 @@ from torch import Tensor
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 
+Kind = Literal["node", "edge"]
+
 
 @dataclass(frozen=True)
 class Forget:
-    """How much to forget, as the user said it; exactly one of the three is set.
+    """How much to forget, as the user said it; exactly one of `ratio`, `count` and `ids` is set.
 
     Args:
-        ratio: Share of all nodes of the graph, 0 < ratio < 1, rounded half up (paper, section
-            "Unlearning Efficiency Settings": 0.5 % of the node set).
-        count: Number of nodes.
-        ids: Permanent ids of training nodes.
+        ratio: Share of all nodes of the graph, or of all pairs that are joined, 0 < ratio < 1, rounded
+            half up (paper, section "Unlearning Efficiency Settings": 0.5 % of the node set).
+        count: Number of nodes, or of pairs.
+        ids: Permanent ids of training nodes, or pairs of them that are joined.
+        kind: Whether nodes are forgotten or edges; an edge is a pair of nodes, whatever its direction
+            and however often it stands in the graph.
     """
 
     ratio: float | None = 0.005
     count: int | None = None
-    ids: tuple[int, ...] | None = None
+    ids: tuple[int, ...] | tuple[tuple[int, int], ...] | None = None
+    kind: Kind = "node"
 
     def __post_init__(self) -> None:
         given = [name for name in ("ratio", "count", "ids") if getattr(self, name) is not None]
@@ -39,49 +44,77 @@ class Forget:
         if self.ratio is not None and not 0 < self.ratio < 1:
             raise UsageError(f"--forget-ratio {self.ratio:g} is not between 0 and 1.", "5 % is 0.05.")
         if self.count is not None and self.count < 1:
-            raise UsageError(f"--forget-count {self.count} is not a positive number.", "Name at least one node.")
+            raise UsageError(
+                f"--forget-count {self.count} is not a positive number.", f"Name at least one {self.kind}."
+            )
         if self.ids is not None:
-            twice = sorted({i for i in self.ids if self.ids.count(i) > 1})
-            if not self.ids or twice:
-                raise UsageError(
-                    f"--forget names {twice[0] if twice else 'no node'} twice." if twice else "--forget names no node."
-                )
+            self._check_ids()
 
-    def number_of(self, num_nodes: int) -> int:
-        """Give how many nodes of a graph with `num_nodes` are to be forgotten."""
+    def _check_ids(self) -> None:
+        assert self.ids is not None
+        if not self.ids:
+            raise UsageError(f"--forget names no {self.kind}.")
+        if any(isinstance(one, tuple) != (self.kind == "edge") for one in self.ids):
+            example = "10-20,20-37" if self.kind == "edge" else "10,20"
+            raise UsageError(f"--forget does not name {self.kind}s.", f"Example: --forget {example}")
+        if self.kind == "edge" and any(a == b for a, b in self._pairs()):
+            loop = next(a for a, b in self._pairs() if a == b)
+            raise UsageError(f"--forget {loop}-{loop}: a self-loop is no edge between two nodes.")
+        named = ["-".join(map(str, pair)) for pair in self._pairs()] or [str(one) for one in self.ids]
+        twice = next((one for one in named if named.count(one) > 1), None)
+        if twice is not None:
+            raise UsageError(f"--forget names {twice} twice.")
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Give the pairs named, lower id first."""
+        return [(min(one), max(one)) for one in self.ids or () if isinstance(one, tuple)]
+
+    def number_of(self, total: int) -> int:
+        """Give how many of `total` nodes, or pairs, of a graph are to be forgotten."""
         if self.ids is not None:
             return len(self.ids)
-        return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, num_nodes)
+        return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, total)
 
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
         if self.ids is not None:
-            return {"kind": "node", "ids": sorted(self.ids)}
-        return (
-            {"kind": "node", "count": self.count} if self.count is not None else {"kind": "node", "ratio": self.ratio}
-        )
+            named = sorted(map(list, self._pairs())) if self.kind == "edge" else sorted(self.ids)
+            return {"kind": self.kind, "ids": named}
+        if self.count is not None:
+            return {"kind": self.kind, "count": self.count}
+        return {"kind": self.kind, "ratio": self.ratio}
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Nodes to be forgotten, all at once.
+    """Nodes or edges to be forgotten, all at once.
 
     Args:
-        ids: int64 [t], permanent ids of training nodes, ascending.
-        kind: What is forgotten: `node`.
+        ids: int64 [t], permanent ids of training nodes, ascending; of edges int64 [t, 2], the ids of
+            the two ends of each pair, lower first, ascending.
+        kind: What is forgotten.
     """
 
     ids: Tensor
-    kind: str = "node"
+    kind: Kind = "node"
 
     def apply(self, graph: Graph) -> Graph:
-        """Give the graph without the nodes of the request and their incident edges.
+        """Give the graph without the nodes of the request and their incident edges, or without its edges.
 
         Raises:
-            UsageError: A node of the request is not in the graph: a request is served whole or
+            UsageError: A node or an edge of the request is not in the graph: a request is served whole or
                 not at all.
         """
         ids = self.ids.to(graph.ids.device)
+        if self.kind == "edge":
+            left = graph.unlinked(ids)
+            missing = len(ids) - len(graph.pairs()) + len(left.pairs())
+            if missing:
+                raise UsageError(
+                    f"{missing} edges of the request do not join training nodes.",
+                    "Only edges between training nodes can be forgotten.",
+                )
+            return left
         known = graph.contains(ids)
         if not bool(known.all()):
             raise UsageError(
@@ -119,15 +152,55 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
             )
         _check_room(len(ids), train_ids)
         return Request(ids.sort().values)
-    count = forget.number_of(num_nodes)
-    if count == 0:
-        raise UsageError(
-            f"--forget-ratio {forget.ratio} of {num_nodes} nodes rounds to none.",
-            "Use a larger ratio or --forget-count.",
-        )
+    count = _number(forget, num_nodes)
     _check_room(count, train_ids)
     chosen = torch.randperm(len(train_ids), generator=generator)[:count]
     return Request(train_ids[chosen].sort().values)
+
+
+def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Generator) -> Request:
+    """Draw a request uniformly from the pairs of training nodes that are joined, or take the pairs named.
+
+    Args:
+        forget: How much, or which.
+        train: The subgraph of the training nodes.
+        num_pairs: Pairs of the whole graph: what a ratio is a share of.
+        generator: Where chance comes from.
+
+    Raises:
+        UsageError: The request would be empty, there are fewer edges between training nodes, or it
+            names one that does not join training nodes.
+    """
+    pairs = train.pairs()
+    if forget.ids is not None:
+        wanted = torch.tensor(forget.ids, dtype=torch.int64).sort(dim=1).values.unique(dim=0)
+        known = {tuple(pair) for pair in pairs.tolist()}
+        strange = [pair for pair in wanted.tolist() if tuple(pair) not in known]
+        if strange:
+            raise UsageError(
+                f"--forget {strange[0][0]}-{strange[0][1]}: no edge between training nodes of this repetition.",
+                "Only edges between training nodes can be forgotten; other repetitions have others (--seeds).",
+            )
+        return Request(wanted, "edge")
+    count = _number(forget, num_pairs)
+    if count > len(pairs):
+        raise UsageError(
+            f"The request of {count} edges is larger than the {len(pairs)} edges between training nodes.",
+            "Forget fewer edges.",
+        )
+    chosen = torch.randperm(len(pairs), generator=generator)[:count]
+    return Request(pairs[chosen.sort().values], "edge")
+
+
+def _number(forget: Forget, total: int) -> int:
+    count = forget.number_of(total)
+    if count == 0:
+        what = "nodes" if forget.kind == "node" else "edges"
+        raise UsageError(
+            f"--forget-ratio {forget.ratio} of {total} {what} rounds to none.",
+            "Use a larger ratio or --forget-count.",
+        )
+    return count
 
 
 def rounded_half_up(ratio: float, number: int) -> int:

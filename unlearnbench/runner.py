@@ -186,10 +186,13 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
     after = outcome.state = _twice(meter, "state", method.state)
+    outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
+    if request.kind == "edge" and method.deletes_at_inference:
+        graph = request.apply(graph)
     questions = _questions(graph, held, split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))

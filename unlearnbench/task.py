@@ -101,7 +101,12 @@ class Task:
     listener: Listener = field(default_factory=Silent, repr=False)
 
     def without(self, request: Request) -> Task:
-        """Make the retained task: the nodes of the request, their features, labels and edges are gone."""
+        """Make the retained task.
+
+        The nodes of the request, their features, labels and edges are gone; or its edges.
+        """
+        if request.kind == "edge":
+            return replace(self, graph=request.apply(self.graph))
         given = {name: rows[~torch.isin(rows[:, 0], request.ids.to(rows.device))] for name, rows in self.given.items()}
         return replace(self, graph=request.apply(self.graph), given=given)
 

@@ -29,6 +29,7 @@ class RandomInit(PostHoc):
     summary = "Control: a network drawn anew and never trained."
     reference = "the incompetent teacher of Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"
     claim = Claim.NONE
+    forgets = frozenset({"node", "edge"})
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Draw another network."""

@@ -14,7 +14,7 @@ from unlearnbench.audits.subject import Memory, Subject
 from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig
-from unlearnbench.errors import NothingMatchedError
+from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.execution import Compute, Plan, choose_wanted, make_plan
 from unlearnbench.graph import Graph
 from unlearnbench.needs import check_needs
@@ -61,6 +61,8 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
         NothingMatchedError: No audit has anything to ask of a method named.
     """
     audits = chosen_audits(names, catalogue)
+    if config.forget_kind != "node":
+        raise UsageError("Audits ask about forgotten nodes.", "Leave --forget-kind out.")
     plan = make_plan(config, catalogue)
     cells, unfit = [], Counter[str]()
     for audit in audits:

@@ -57,7 +57,10 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
         ),
         click.option("--forget-ratio", type=float, help=f"Share of all nodes to forget.  [default: {forget_ratio:g}]"),
         click.option("--forget-count", type=int, help="Number of nodes to forget."),
-        click.option("--forget", callback=options.integers("--forget"), metavar="IDS", help="The nodes to forget."),
+        click.option(
+            "--forget", callback=options.forgotten, metavar="IDS", help="The nodes to forget, 3,17; edges: 3-17,4-5."
+        ),
+        click.option("--forget-kind", type=click.Choice(["node", "edge"]), help="What is forgotten.  [default: node]"),
         click.option("--num-shards", type=int, help="Shards of every sharded method.  [default: 20]"),
         click.option("--epochs", type=int, help="Epochs of training.  [default: 100]"),
         click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,19 @@ def integers(flag: str) -> Callable[[Any, Any, str | None], list[int] | None]:
         return found
 
     return read
+
+
+def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | list[tuple[int, int]] | None:
+    """Read what to forget: numbers of nodes, or pairs of them joined by a hyphen, separated by commas."""
+    if text is None or not re.search(r"\d\s*-", text):
+        return integers("--forget")(context, parameter, text)
+    pairs = []
+    for item in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item)
+        if match is None:
+            raise UsageError(f"--forget {text}: {item.strip()!r} is not an edge.", "Example: 3-17,4-5")
+        pairs.append((int(match[1]), int(match[2])))
+    return pairs
 
 
 def split_choice(context: Any, parameter: Any, text: str | None) -> int | str | None:

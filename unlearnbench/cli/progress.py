@@ -15,7 +15,9 @@ from rich.progress import Progress as Bar
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
 from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan
+from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
+from unlearnbench.protocol import Protocol
 from unlearnbench.record import Record
 from unlearnbench.report.frame import frame_of
 from unlearnbench.report.render import render
@@ -120,16 +122,10 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
     """Write out what the options and the run file came to, defaults included."""
     first = plan.cells[0]
     amounts = {
-        label: sorted({cell.protocol.number_of(graph.num_nodes) for cell in plan.cells if cell.dataset_label == label})
+        label: sorted({cell.protocol.number_of(graph) for cell in plan.cells if cell.dataset_label == label})
         for label, graph in plan.graphs.items()
     }
-    verb = "injected and forgotten" if first.protocol.poison else "forgotten"
-    datasets = [
-        f"{label} ({', '.join(map(str, counts))} of {plan.graphs[label].num_nodes} nodes {verb})"
-        if first.protocol.poison is None
-        else f"{label} ({', '.join(map(str, counts))} nodes {verb})"
-        for label, counts in amounts.items()
-    ]
+    datasets = [f"{label} ({_amount(first.protocol, counts, plan.graphs[label])})" for label, counts in amounts.items()]
     ways = {
         f"{cell.training.epochs} epochs, lr {cell.training.lr:g}, weight decay {cell.training.weight_decay:g},"
         f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}": None
@@ -146,6 +142,16 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
         ("training", "; ".join(ways)),
         ("machine", f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"),
     ]
+
+
+def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
+    """Say how much is forgotten of a graph."""
+    said = ", ".join(map(str, counts))
+    if rules.poison is not None:
+        return f"{said} nodes injected and forgotten"
+    if rules.forget.kind == "edge":
+        return f"{said} of {len(graph.pairs())} edges forgotten"
+    return f"{said} of {graph.num_nodes} nodes forgotten"
 
 
 def _unchanged(records: list[Record]) -> list[str]:

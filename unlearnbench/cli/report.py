@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TABLES = (
     *("summary", "utility", "time", "memory", "comparison", "equivalence", "characteristics", "datasets"),
-    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "audits"),
+    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
 )
 
 
@@ -43,9 +43,10 @@ TABLES = (
 @options.debug
 def command(results: Path, table: str, style: str, against: str | None, figure: Path | None, debug: bool) -> None:
     """Rebuild tables from the records in a results folder."""
-    from unlearnbench.errors import UsageError
+    from unlearnbench.errors import NothingMatchedError, UsageError
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
+    from unlearnbench.report.cost import build_cost_tables
     from unlearnbench.report.figures import check_figure, draw_poison
     from unlearnbench.report.published import published
     from unlearnbench.report.render import render
@@ -63,10 +64,15 @@ def command(results: Path, table: str, style: str, against: str | None, figure: 
         audits = _audits(results) if table == "characteristics" else None
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
-    if table == "audits":
-        tables = build_audit_tables(frame, str(results))
+    builders = {"audits": build_audit_tables, "cost": build_cost_tables}
+    if table in builders:
+        tables = builders[table](frame, str(results))
     else:
         tables = build_tables(frame, table, str(results), against == "paper", audits)
+    if not tables:
+        raise NothingMatchedError(
+            f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
+        )
     click.echo(render(tables, style), nl=style != "csv")
     if figure:
         draw_poison(tables, figure)

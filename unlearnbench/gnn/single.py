@@ -21,7 +21,11 @@ def global_random_state(key: int, device: torch.device) -> Iterator[None]:
     """Set the global random state, which PyG's layers and `F.dropout` read, and put it back."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices, device_type="cuda"):
-        torch.manual_seed(key)
+        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
+        torch.default_generator.manual_seed(key)
+        if devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(key)
         yield
 
 

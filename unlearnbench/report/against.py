@@ -11,7 +11,7 @@ import pandas as pd
 
 from unlearnbench.report import numbers
 from unlearnbench.report.aggregate import Aggregate
-from unlearnbench.report.contrasts import scores
+from unlearnbench.report.contrasts import reason_notes, scores
 from unlearnbench.report.designs import ABLATIONS, METHOD, find_designs, lacks
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.published import Published, contradictions, of_cell, shown, zeroed
@@ -75,7 +75,7 @@ def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
         rows: dict[str, Published] = {}
         for designs in find_designs(found.group, ABLATIONS[name]) if printed else ():
             rows |= {row: by_design[zero] for zero, row in designs.rows.items() if zero in by_design}
-        return [Matched(row, rows[row]) for row in found.group.rows if row in rows], []
+        return [Matched(row, one) for row, one in rows.items()], []
     methods = found.group.frame.drop_duplicates("row").set_index("row")
     pairs, passed = [], []
     for row in found.group.rows:
@@ -105,19 +105,24 @@ def against_tables(name: str, found: Aggregate) -> list[Table]:
     data = found.data.set_index("method", drop=False)
     names = dict(zip(found.data["method"], shown_names(found), strict=True))
     status = dict(zip(found.data["method"], shown_statuses(found.data), strict=True))
-    lines, raw = [], []
+    lines, raw, means = [], [], []
     for view in VIEWS:
         for pair in pairs:
             of_row = data.loc[pair.row]
             values = list(scores(found, pair.row, view).values())
             reading = read(values, pair.printed.f1 or 0.0)
+            means.append((pair.row, view, reading.mean))
             head = {"method": names[pair.row], "view": view, "n": shown_count(len(values), found.group.units)}
             lines.append({**head, **_shown(pair, reading), "status": status[pair.row]})
             raw.append({**_raw(pair, view, reading, found.group.units), "method_config": of_row["method_config"]})
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
     caption = f"Micro-F1 against the paper, {name}: {found.group.name}."
     facets = with_facets(name, found, pd.DataFrame(raw), against="paper")
-    return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, (*_notes(found), *passed))]
+    return [
+        Table(
+            name, caption, pd.DataFrame(lines, columns=heads), facets, (*_notes(found), *reason_notes(means), *passed)
+        )
+    ]
 
 
 def _shown(pair: Matched, reading: Reading) -> dict[str, str]:

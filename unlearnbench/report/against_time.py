@@ -119,8 +119,8 @@ def _ends(low: float | None, high: float | None, form: str) -> str:
 
 def _notes(found: Aggregate, base: str) -> Iterator[str]:
     yield (
-        f"n: repetitions of {found.group.units} with a time of both the method and {base}; seconds: mean ± sample"
-        " standard deviation."
+        f"n: repetitions of {found.group.units} with a time of the method and of what it is divided by; seconds:"
+        " mean ± sample standard deviation."
     )
     yield (
         "The paper's seconds are those of another machine (an RTX 3090, 10 processes at once): compare ratios, not"
@@ -135,4 +135,7 @@ def _notes(found: Aggregate, base: str) -> Iterator[str]:
     yield from origin_notes(found, has_views=False)
     yield from time_notes(found, found.data, (UNLEARN,))
     yield from found.notes
-    yield from found.time_notes
+    if base == WHOLE:
+        yield from (note for note in found.time_notes if not note.startswith("No ratio"))
+    else:
+        yield from found.time_notes

@@ -67,12 +67,19 @@ def poison_figure(tables: Sequence[Table]) -> Any:
                 panel = panels[len(VIEWS) * at + below][column]
                 panel.set_visible(True)
                 _draw_panel(panel, table.data[table.data["view"] == view])
-                panel.set_title(f"{dataset}, {table.data['model'].iloc[0]}, view {view}", fontsize=9)
+                panel.set_title(f"{_title(table, groups)}, view {view}", fontsize=9)
                 if column == 0:
                     panel.set_ylabel("micro-F1 %", fontsize=8)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(MOMENTS), fontsize=8, frameon=False)
     return figure
+
+
+def _title(table: Table, others: Sequence[Table]) -> str:
+    """Name a group by dataset and model, or by all that sets it apart where another has the same two."""
+    dataset, model = (str(table.data[column].iloc[0]) for column in ("dataset", "model"))
+    alike = [one for one in others if str(one.data["model"].iloc[0]) == model]
+    return f"{dataset}, {model}" if len(alike) == 1 else table.caption.partition(": ")[2].rstrip(".")
 
 
 def _draw_panel(panel: Any, data: pd.DataFrame) -> None:
@@ -94,10 +101,15 @@ def _draw_panel(panel: Any, data: pd.DataFrame) -> None:
             linewidth=0.4,
             error_kw={"elinewidth": 0.8, "capsize": 1.5},
         )
-    panel.set_xticks(list(places), list(data["method"]), fontsize=7)
+    panel.set_xticks(list(places), [_broken(name) for name in data["method"]], fontsize=7)
     panel.tick_params(axis="y", labelsize=7)
     panel.set_ylim(bottom=0)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _broken(method: str) -> str:
+    """Break a method's name into lines, so that neighbours do not overlap."""
+    return method.replace(" (", "\n(").replace("[", "\n[").replace(",", ",\n")
 
 
 def _matplotlib() -> Any:

@@ -45,6 +45,7 @@ NUMBERS = (
     *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
+    *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
     *("edges_kept", "label_entropy", "graph_entropy"),
     *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
@@ -190,12 +191,40 @@ def _costs(record: Record) -> dict[str, Any]:
     for name in MEMORY:
         found[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
         found[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
-    for name in ("shards_hit", "node_epochs", "steps"):
+    for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
         found[name] = record.counts.get(name)
+    found |= _by_member(record)
+    counts = [request.get("count") for request in record.requests]
+    found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     for name in ("edges_kept", "label_entropy", "graph_entropy"):
         value = (record.partition or {}).get(name)
         found[name] = value if isinstance(value, int | float) else None
     return found
+
+
+def _by_member(record: Record) -> dict[str, float]:
+    """Give what the first training cost member by member, where members were trained one by one.
+
+    `serial_seconds`: all of them; `longest_seconds`: what is left with as many machines as members;
+    `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i.
+    """
+    if not record.cell.get("training", {}).get("one_by_one"):
+        return {}
+    head = "train/member-"
+    seconds = {str(p["name"]).removeprefix(head): p.get("seconds") for p in record.phases if p["name"].startswith(head)}
+    if not seconds:
+        # One network is not timed apart from its training.
+        seconds = {"000": next((p.get("seconds") for p in record.phases if p["name"] == "train"), None)}
+    times = {int(member): value for member, value in seconds.items() if value is not None}
+    sizes = (record.partition or {}).get("sizes") or [1]
+    if len(times) < len(seconds) or max(times, default=0) >= len(sizes):
+        return {}
+    expected = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
+    return {
+        "serial_seconds": math.fsum(times.values()),
+        "longest_seconds": max(times.values()),
+        "expected_seconds": expected,
+    }
 
 
 def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
+from typing import ClassVar
 
 from torch import Tensor
 
 from unlearnbench.component import Component
-from unlearnbench.requests import Request
+from unlearnbench.requests import Kind, Request
 from unlearnbench.task import Query, Task
 
 
@@ -35,6 +36,7 @@ class Unlearner(Component, ABC):
 
     Attributes:
         claim: What it says of its forgetting.
+        forgets: Kinds of requests that it serves; a run with another stops before any training.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
         deletes_at_inference: Whether the forgotten nodes and their edges are gone from the graph it
             passes messages over. False is for a control that does nothing at all: it is scored with
@@ -43,6 +45,7 @@ class Unlearner(Component, ABC):
 
     claim: Claim = Claim.NONE
     claim_reason: str = ""
+    forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
     deletes_at_inference: bool = True
 
     @abstractmethod
@@ -51,11 +54,11 @@ class Unlearner(Component, ABC):
 
     @abstractmethod
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Forget the nodes of a request.
+        """Forget the nodes of a request, or its edges.
 
         Args:
-            request: The nodes.
-            retained: The task without them.
+            request: What to forget.
+            retained: The task without it.
         """
 
     @abstractmethod

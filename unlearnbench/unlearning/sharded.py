@@ -37,6 +37,7 @@ class Sharded(Unlearner):
     summary = "Any partitioner with any aggregator: members of the shards that were hit are retrained."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
     named_by_parts = True
+    forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """Shards, and the two parts."""
@@ -78,17 +79,30 @@ class Sharded(Unlearner):
     def unlearn(self, request: Request, retained: Task) -> None:
         """Retrain the members whose shards held a node of the request; fit the aggregator anew."""
         with retained.phase("locate"):
-            forgotten = request.ids.to(self._ids.device)
-            gone = torch.isin(self._ids, forgotten)
-            if int(gone.sum()) != len(forgotten):
-                raise RefusedError(f"{len(forgotten) - int(gone.sum())} nodes of the request are in no shard.")
-            hit = torch.unique(self._shard[gone]).tolist()
-            self._ids, self._shard = self._ids[~gone], self._shard[~gone]
+            hit = self._locate_edges(request, retained) if request.kind == "edge" else self._locate_nodes(request)
             retained.count(shards_hit=len(hit))
         with retained.phase("retrain"):
             self._train(retained, hit)
         with retained.phase("aggregate"):
             self._fit_aggregator(retained)
+
+    def _locate_nodes(self, request: Request) -> list[int]:
+        """Name the shards that held a node of the request, and take these nodes out of them."""
+        forgotten = request.ids.to(self._ids.device)
+        gone = torch.isin(self._ids, forgotten)
+        if int(gone.sum()) != len(forgotten):
+            raise RefusedError(f"{len(forgotten) - int(gone.sum())} nodes of the request are in no shard.")
+        hit: list[int] = torch.unique(self._shard[gone]).tolist()
+        self._ids, self._shard = self._ids[~gone], self._shard[~gone]
+        return hit
+
+    def _locate_edges(self, request: Request, retained: Task) -> list[int]:
+        """Name the shards that hold both ends of an edge: between shards no member ever saw it."""
+        shards = self._shard_of(request.ids.to(self._ids.device))
+        inside = shards[:, 0] == shards[:, 1]
+        retained.count(edges_between_shards=int((~inside).sum()))
+        hit: list[int] = torch.unique(shards[inside, 0]).tolist()
+        return hit
 
     def predict(self, query: Query) -> Tensor:
         """Ask every member and combine."""
