@@ -61,7 +61,7 @@ def poison_figure(tables: Sequence[Table]) -> Any:
     panels = figure.subplots(height, width, squeeze=False, sharey="row")
     for panel in panels.flat:
         panel.set_visible(False)
-    for at, (dataset, groups) in enumerate(datasets.items()):
+    for at, groups in enumerate(datasets.values()):
         for column, table in enumerate(groups):
             for below, view in enumerate(VIEWS):
                 panel = panels[len(VIEWS) * at + below][column]
