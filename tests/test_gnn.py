@@ -151,7 +151,7 @@ def test_padding_stays_zero_and_is_not_part_of_the_state():
 def test_the_shared_layout_equals_a_copy_of_the_graph_for_each_network():
     for graph in (toy_graph(), with_features(toy_graph(), 0.05)):
         networks = train_networks(toy_task(graph, epochs=5), [graph] * 3, range(3))
-        embeddings, logits = networks.predict_shared(graph)
+        embeddings, logits = networks.predict_shared(graph, torch.arange(60))
         for network, (embedding, own) in enumerate(networks.predict([graph] * 3)):
             torch.testing.assert_close(embeddings[network], embedding, atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(logits[network], own, atol=1e-5, rtol=1e-5)
@@ -241,7 +241,7 @@ def test_a_layer_that_caches_its_adjacency_is_asked_about_every_graph_anew():
     for cls in (PluginGcn, CachedGcn):
         task = replace(toy_task(epochs=20), model=Spec("model", cls.name, 1, cls, cls.Params()))
         networks = train_networks(task, [first, first], [0, 1])
-        answers.append([networks.predict([first, second]), networks.predict_shared(second)])
+        answers.append([networks.predict([first, second]), networks.predict_shared(second, torch.arange(60))])
     torch.testing.assert_close(answers[0], answers[1])
 
 
@@ -262,7 +262,7 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
     whole = train_networks(task, [graph], [0])
     ((_, logits),) = whole.predict([graph])
     assert float((logits.argmax(1) == graph.y).double().mean()) > 0.8
-    embeddings, shared = many.predict_shared(graph)
+    embeddings, shared = many.predict_shared(graph, torch.arange(60))
     assert embeddings.shape == (3, 60, 64)
     assert shared.shape == (3, 60, 3)
 
@@ -316,3 +316,32 @@ def test_the_random_state_of_a_device_that_is_not_put_back_is_not_set(monkeypatc
         drawn = torch.rand(3)
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(7)))
+
+
+def test_on_one_graph_the_nodes_asked_about_get_the_same_answers_some_networks_at_a_time(monkeypatch):
+    graph = toy_graph()
+    networks = train_networks(toy_task(graph, epochs=5), [graph] * 3, range(3))
+    whole = networks.predict_shared(graph, torch.arange(60))
+    at = torch.tensor([7, 3, 59])
+    monkeypatch.setattr("unlearnbench.gnn.networks._SHARED_NUMBERS", 2 * 64 * 60)
+    for all_nodes, asked in zip(whole, networks.predict_shared(graph, at), strict=True):
+        torch.testing.assert_close(asked, all_nodes[:, at], atol=1e-6, rtol=1e-5)
+    embeddings, logits = networks.predict_shared(graph, at[:0])
+    assert (embeddings.shape, logits.shape) == ((3, 0, 64), (3, 0, 3))
+
+
+@pytest.mark.parametrize("densities", [(0.05, 0.9, 0.1, 0.5), (0.9, 0.5, 0.9, 1.0), (0.05, 0.1, 0.05, 0.1)])
+def test_features_propagated_once_give_the_rows_of_propagated_products(densities):
+    parts = [with_features(part, density, 40) for part, density in zip(shards(4), densities, strict=True)]
+    weight = torch.randn(4, 40, 16, generator=torch.Generator().manual_seed(0))
+    training = Ragged(parts, Noise(range(4), torch.device("cpu")))
+    evaluation = Ragged(parts)
+    found = training.propagated(training.features, weight, 2)
+    expected = evaluation.gcn @ (evaluation.gcn @ evaluation.linear(evaluation.features, weight))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert torch.equal(evaluation.propagated(evaluation.features, weight, 2), expected)
+    for density, one, other in zip(
+        densities, training.split(found, None), evaluation.split(expected, None), strict=True
+    ):
+        # Sparse features are multiplied before they are propagated, in both.
+        assert density > 0.15 or torch.equal(one, other)

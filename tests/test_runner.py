@@ -80,9 +80,9 @@ def test_a_cell_of_a_sharded_method_has_everything_a_record_promises():
     assert record.label == "sisa[num_shards=5]"
     names = [phase["name"] for phase in record.phases]
     assert names == [
-        "fit", "partition", "train", "aggregate",
+        "fit", "partition", "train", "aggregate", "evaluate",
         "unlearn", "unlearn/locate", "unlearn/retrain", "unlearn/aggregate",
-        "state-first", "state-second", "predict-first", "predict-second",
+        "state-first", "state-second", "evaluate", "predict-first", "predict-second", "evaluate",
     ]  # fmt: skip
     assert all(phase["peak_gpu_mib"] is None for phase in record.phases)
     assert record.requests[0]["count"] == len(arrays["forgotten"]) == 4

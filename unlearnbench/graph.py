@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.errors import DataError
+from unlearnbench.rows import SparseRows, compressed, is_sparse_enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,11 @@ class Graph:
         return self.edge_index.shape[1]
 
     @cached_property
+    def sparse_rows(self) -> SparseRows | None:
+        """Give the features compressed by rows where they pay as sparse, else None."""
+        return compressed(self.x) if is_sparse_enough(self.x) else None
+
+    @cached_property
     def _order(self) -> tuple[Tensor, Tensor]:
         sorted_ids, order = torch.sort(self.ids)
         return sorted_ids, order
@@ -101,7 +107,13 @@ class Graph:
         new[at] = torch.arange(len(at), device=new.device)
         edge_index = new[self.edge_index]
         edge_index = edge_index[:, (edge_index >= 0).all(dim=0)]
-        return Graph(self.x[at], self.y[at], edge_index, ids.clone(), self.num_classes)
+        y, ids = self.y[at], ids.clone()
+        if self.sparse_rows is None:
+            return Graph(self.x[at], y, edge_index, ids, self.num_classes)
+        rows = self.sparse_rows.take(at)
+        if not rows.is_sparse_enough():
+            return Graph(rows.dense(), y, edge_index, ids, self.num_classes)
+        return _ThinGraph.of(rows, y, edge_index, ids, self.num_classes)
 
     def without(self, ids: Tensor) -> Graph:
         """Cut out what is left when these nodes and their incident edges are gone."""
@@ -129,7 +141,15 @@ class Graph:
         ends = self.positions(pairs).sort(dim=1).values
         gone = ends[:, 0] * self.num_nodes + ends[:, 1]
         low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
-        return replace(self, edge_index=self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
+        return self.with_edges(self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
+
+    def with_edges(self, edge_index: Tensor) -> Graph:
+        """Give the same nodes with other edges, int64 [2, E]."""
+        other = replace(self, edge_index=edge_index)
+        if "sparse_rows" in self.__dict__:
+            # The features are the same: so is what was made of them.
+            other.__dict__["sparse_rows"] = self.sparse_rows
+        return other
 
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1."""
@@ -137,6 +157,8 @@ class Graph:
 
     def to(self, device: torch.device) -> Graph:
         """Move every tensor to a device."""
+        if device == self.ids.device:
+            return self
         return replace(
             self,
             x=self.x.to(device),
@@ -155,6 +177,54 @@ class Graph:
             digest.update(array.tobytes())
         digest.update(str(self.num_classes).encode())
         return digest.hexdigest()
+
+
+class _ThinGraph(Graph):
+    """A subgraph that holds its sparse rows alone until someone reads `x`.
+
+    Most subgraphs are only ever multiplied as sparse; copying their zeros would take most of the
+    time of a prediction.
+    """
+
+    @classmethod
+    def of(cls, rows: SparseRows, y: Tensor, edge_index: Tensor, ids: Tensor, num_classes: int) -> Graph:
+        """Make it of rows that pay as sparse; the rest as in `Graph`."""
+        graph = object.__new__(cls)
+        # Where cached properties keep what they gave: the rows are there, the dense features are not yet.
+        graph.__dict__.update(
+            sparse_rows=rows, y=y, edge_index=edge_index, ids=ids, num_classes=num_classes, split=None
+        )
+        return graph
+
+    @cached_property
+    def x(self) -> Tensor:
+        """Give the dense features."""
+        rows = self.sparse_rows
+        assert rows is not None
+        return rows.dense()
+
+    # `dataclasses.replace` gives a graph of this class with an `x` of its own, which may not be sparse.
+
+    @property
+    def num_features(self) -> int:
+        """Count the columns of `x`."""
+        rows = self.sparse_rows
+        return super().num_features if rows is None else rows.num_columns
+
+    def without_labels(self) -> Graph:
+        """Give the same graph with every label -1."""
+        rows = self.sparse_rows
+        if rows is None:
+            return super().without_labels()
+        return self.of(rows, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+
+    def to(self, device: torch.device) -> Graph:
+        """Move every tensor to a device."""
+        rows = self.sparse_rows
+        if rows is None or device == self.ids.device:
+            return super().to(device)
+        parts = (self.y.to(device), self.edge_index.to(device), self.ids.to(device))
+        return self.of(rows.to(device), *parts, self.num_classes)
 
 
 def checked(graph: Graph, name: str) -> Graph:

@@ -176,8 +176,9 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     fit_counts = dict(meter.counts)
     before = method.state()
     digests_before = digests(before)
-    questions = _questions(graph, split.train, split, around.device)
-    answers = {("before", *key): method.predict(query) for key, query in questions.items()}
+    with meter.phase("evaluate"):
+        questions = _questions(graph, split.train, split, around.device)
+        answers = {("before", *key): method.predict(query) for key, query in questions.items()}
     _check_unchanged(method, digests_before)
 
     retained = task.without(request)
@@ -193,10 +194,12 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         outcome.notes.append("scored with the graph as it was before the request.")
     if request.kind == "edge" and method.deletes_at_inference:
         graph = request.apply(graph)
-    questions = _questions(graph, held, split, around.device)
+    with meter.phase("evaluate"):
+        questions = _questions(graph, held, split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
-    answers |= {("after", *key): method.predict(query) for key, query in others}
+    with meter.phase("evaluate"):
+        answers |= {("after", *key): method.predict(query) for key, query in others}
     _check_unchanged(method, digests_after)
 
     if setting.clean is not None:

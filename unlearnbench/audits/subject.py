@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -133,7 +133,7 @@ class Subject:
         if unlink:
             gone = torch.isin(graph.ids, self.split.train) & ~torch.isin(graph.ids, retained)
             source, target = graph.edge_index
-            graph = replace(graph, edge_index=graph.edge_index[:, ~(gone[source] & gone[target])], split=None)
+            graph = graph.with_edges(graph.edge_index[:, ~(gone[source] & gone[target])])
         return make_query(graph, retained, targets, view, self.device)
 
     def place(self) -> dict[str, Any]:

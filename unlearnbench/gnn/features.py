@@ -26,22 +26,30 @@ class RaggedFeatures(Features):
 
     Args:
         graphs: One a network.
+        dense: Gives a network's features where they count as dense; default: as the graph has them.
         buffered: Write a first derivative into the same memory at every backward pass: faster, but
             it must be used before the next one.
     """
 
-    def __init__(self, graphs: Sequence[Graph], buffered: bool = True) -> None:
-        thin = [sparse.is_sparse_enough(graph.x) for graph in graphs]
-        self._sparse = [network for network, is_thin in enumerate(thin) if is_thin]
-        self._dense = [network for network, is_thin in enumerate(thin) if not is_thin]
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        dense: Callable[[Graph], Tensor] = lambda graph: graph.x,
+        buffered: bool = True,
+    ) -> None:
+        rows = {network: graph.sparse_rows for network, graph in enumerate(graphs)}
+        thin = {network: found for network, found in rows.items() if found is not None}
+        self._sparse = list(thin)
+        self._dense = [network for network in rows if network not in thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
-        self._x = torch.cat([graphs[network].x for network in self._dense]) if self._dense else None
+        self._x = torch.cat([dense(graphs[network]) for network in self._dense]) if self._dense else None
         self._buffers: dict[int, Tensor] | None = {} if buffered else None
         if self._sparse:
-            self._matrix = _block_diagonal(graphs, self._sparse)
+            # A row a node of these networks; a column a row of the stacked weights of all.
+            self._matrix = sparse.block_diagonal(list(thin.values()), self._sparse, len(graphs))
         if self._sparse and self._dense:
             self._order = _stack_order([graph.num_nodes for graph in graphs], [*self._sparse, *self._dense])
-            self._order = self._order.to(graphs[0].x.device)
+            self._order = self._order.to(graphs[0].ids.device)
 
     def times(self, weight: Tensor, product: Product) -> Tensor:
         """Multiply each network's features with its own weight.
@@ -90,21 +98,6 @@ class _Product(torch.autograd.Function):
         if torch.is_grad_enabled():
             return ctx.matrix.t() @ grad, None, None
         return ctx.buffer.addmm_(ctx.matrix.transposed, grad, beta=0), None, None
-
-
-def _block_diagonal(graphs: Sequence[Graph], networks: Sequence[int]) -> sparse.SparseMatrix:
-    """Put the features of these networks in one matrix that multiplies the stacked weights of all.
-
-    Returns:
-        A row a node of these networks, in their order; a column a row of the stacked weights,
-        network * F + feature.
-    """
-    x = torch.cat([graphs[network].x for network in networks])
-    sizes = torch.tensor([graphs[network].num_nodes for network in networks], device=x.device)
-    owner = torch.repeat_interleave(torch.tensor(networks, device=x.device), sizes)
-    row, column = torch.nonzero(x, as_tuple=True)
-    place = owner[row] * x.shape[1] + column
-    return sparse.from_entries(row, place, x[row, column], (x.shape[0], len(graphs) * x.shape[1]))
 
 
 def _stack_order(sizes: Sequence[int], networks: Sequence[int]) -> Tensor:

@@ -186,11 +186,8 @@ class SGConv(Linear):
         self.steps = steps
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply, then propagate."""
-        propagated = layout.linear(rows, self.weight)
-        for _ in range(self.steps):
-            propagated = layout.gcn @ propagated
-        return propagated + layout.spread(self.bias)
+        """Multiply and propagate, in the order that suits the rows."""
+        return layout.propagated(rows, self.weight, self.steps) + layout.spread(self.bias)
 
 
 class JumpingLinear(StackedLayer):

@@ -10,15 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
 from unlearnbench.gnn.edges import Edges, attention_edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
 from unlearnbench.gnn.noise import Noise
+from unlearnbench.gnn.propagation import normalised, propagated
 from unlearnbench.gnn.ragged import owners, padded_places, padded_product, ragged_product, spread
 from unlearnbench.graph import Graph
 
@@ -45,8 +46,7 @@ class Layout(ABC):
     @cached_property
     def gcn(self) -> sparse.SparseMatrix:
         """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
-        edges, weight = gcn_norm(self.edge_index, None, self.num_rows, dtype=torch.float32)
-        return sparse.from_edges(edges, self.num_rows, weight)
+        return normalised(self.edge_index, self.num_rows)
 
     @cached_property
     def mean_and_own(self) -> sparse.SparseMatrix:
@@ -77,6 +77,13 @@ class Layout(ABC):
     @abstractmethod
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply each network's rows, or its input features, with its own weight [S, a, b]."""
+
+    def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
+        """Multiply as `linear` does, then so many times with `gcn`."""
+        result = self.linear(rows, weight)
+        for _ in range(steps):
+            result = self.gcn @ result
+        return result
 
     @abstractmethod
     def spread(self, values: Tensor) -> Tensor:
@@ -136,17 +143,17 @@ class Ragged(Layout):
     ) -> None:
         self._graphs = list(parts)
         self.sizes = [graph.num_nodes for graph in parts]
-        starts = torch.tensor([0, *self.sizes]).cumsum(dim=0).tolist()
-        shifted = [graph.edge_index + start for graph, start in zip(parts, starts, strict=False)]
-        super().__init__(len(parts), torch.cat(shifted, dim=1), starts[-1], noise)
+        edge_index = self._side_by_side([graph.edge_index for graph in parts])
+        super().__init__(len(parts), edge_index, sum(self.sizes), noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
         self._buffered = buffered
         self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
+        self._propagated: dict[int, RaggedFeatures] = {}
 
     @cached_property
     def features(self) -> Features:  # type: ignore[override]
         """Give the features of all networks."""
-        return RaggedFeatures(self._graphs, self._buffered)
+        return RaggedFeatures(self._graphs, buffered=self._buffered)
 
     @cached_property
     def _owner(self) -> Tensor:
@@ -158,6 +165,36 @@ class Ragged(Layout):
             return rows.times(weight, self._product)
         assert isinstance(rows, Tensor)
         return self._product(rows, weight, self.sizes)
+
+    def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
+        """Propagate dense features once and for all where they are multiplied again and again, in training.
+
+        Dense rows stay as they are when they are propagated, so that the product with the weight
+        costs the same. Sparse rows fill up: theirs come after it. Each network's own features decide.
+        """
+        if self.noise is None or not isinstance(rows, RaggedFeatures) or steps == 0:
+            return super().propagated(rows, weight, steps)
+        if steps not in self._propagated:
+            self._propagated[steps] = RaggedFeatures(
+                self._graphs, lambda graph: propagated(graph, steps), self._buffered
+            )
+        result = self._propagated[steps].times(weight, self._product)
+        if any(graph.sparse_rows is not None for graph in self._graphs):
+            for _ in range(steps):
+                result = self._gcn_of_sparse @ result
+        return result
+
+    @cached_property
+    def _gcn_of_sparse(self) -> sparse.SparseMatrix:
+        """Give `gcn` for networks with sparse features, and the identity for the others."""
+        parts = [
+            graph.edge_index if graph.sparse_rows is not None else graph.edge_index[:, :0] for graph in self._graphs
+        ]
+        return normalised(self._side_by_side(parts), self.num_rows)
+
+    def _side_by_side(self, edges: Sequence[Tensor]) -> Tensor:
+        starts = accumulate(self.sizes, initial=0)
+        return torch.cat([edge_index + start for edge_index, start in zip(edges, starts, strict=False)], dim=1)
 
     def _product(self, rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
         if not self._padded:
@@ -222,16 +259,16 @@ class Shared(Layout):
 
     @cached_property
     def _sparse(self) -> sparse.SparseMatrix | None:
-        x = self._graph.x
-        return sparse.from_dense(x) if sparse.is_sparse_enough(x) else None
+        rows = self._graph.sparse_rows
+        return None if rows is None else sparse.from_rows(rows)
 
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
         """Multiply once with all weights side by side, or each network's columns with its own."""
         if isinstance(rows, Features):
             together = weight.transpose(0, 1).reshape(weight.shape[1], -1)
             return self._graph.x @ together if self._sparse is None else self._sparse @ together
-        columns = rows.view(self.num_rows, self.num_networks, -1).transpose(0, 1)
-        return torch.bmm(columns, weight).transpose(0, 1).reshape(self.num_rows, -1)
+        columns = rows.unflatten(1, (self.num_networks, -1)).transpose(0, 1)
+        return torch.bmm(columns, weight).transpose(0, 1).flatten(1)
 
     def spread(self, values: Tensor) -> Tensor:
         """Lay the vectors side by side."""
@@ -239,7 +276,20 @@ class Shared(Layout):
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
         """Cut between the columns of networks."""
-        return rows.view(self.num_rows, self.num_networks, -1)[:, :, :width].unbind(dim=1)
+        parts: Sequence[Tensor] = rows.unflatten(1, (self.num_networks, -1))[:, :, :width].unbind(dim=1)
+        return parts
+
+    def only(self, rows: Tensor, at: Tensor) -> tuple[Tensor, Shared]:
+        """Pick the rows of some nodes.
+
+        Args:
+            rows: As the layers give them.
+            at: int64 [m], positions in the graph.
+
+        Returns:
+            The rows, and a layout of them alone: of the subgraph of these nodes.
+        """
+        return rows[at], Shared(self._graph.induced(self._graph.ids[at]), self.num_networks)
 
     def graphs(self) -> Sequence[Graph]:
         """Give the one graph for each network."""

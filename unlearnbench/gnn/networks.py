@@ -16,6 +16,10 @@ from unlearnbench.gnn.training import train
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task
 
+# On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of
+# these networks side by side, are about so many numbers and stay in the cache.
+_SHARED_NUMBERS = 2**20
+
 
 class Networks:
     """S networks of one base model.
@@ -78,22 +82,37 @@ class Networks:
             chosen._copy(place, self._stack.own(network))
         return chosen
 
-    def predict_shared(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Evaluate all networks on one graph: embeddings [S, n, d] and logits [S, n, C]."""
-        answers = self._evaluate(Shared(graph, self.num_networks))
+    def predict_shared(self, graph: Graph, at: Tensor) -> tuple[Tensor, Tensor]:
+        """Evaluate all networks on one graph.
+
+        Args:
+            graph: Where messages pass.
+            at: int64 [n], positions of the nodes that are asked about.
+
+        Returns:
+            Embeddings [S, n, d] and logits [S, n, C] of these nodes.
+        """
+        width = max(self._stack.embedding_size, 0) * graph.num_nodes
+        at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
+        answers: list[tuple[Tensor, Tensor]] = []
+        for networks in torch.arange(self.num_networks).split(at_once):
+            asked = self if len(networks) == self.num_networks else self._only(networks.tolist())
+            answers += asked._evaluate_shared(Shared(graph, len(networks)), at)
         return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
 
     @torch.no_grad()
-    def _evaluate(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+    def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
         return self._answer(layout)
 
-    def _answer(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+    def _answer(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
         stack = self._stack.fresh().train(layout.noise is not None)
-        rows = stack.embed(layout)
-        width = stack.embedding_size if stack.embedding_size > 0 else None
-        embeddings = layout.split(rows, width)
-        logits = layout.split(stack.head(rows, layout), stack.num_classes)
-        return list(zip(embeddings, logits, strict=True))
+        return _answers(stack, stack.embed(layout), layout)
+
+    @torch.no_grad()
+    def _evaluate_shared(self, layout: Shared, at: Tensor) -> list[tuple[Tensor, Tensor]]:
+        stack = self._stack.fresh().eval()
+        # A head passes no messages: only the nodes asked about need one.
+        return _answers(stack, *layout.only(stack.embed(layout), at))
 
     def state(self, network: int) -> dict[str, Tensor]:
         """Copy one network's parameters and running statistics, by name."""
@@ -113,6 +132,14 @@ class Networks:
         for network in networks:
             for view in self._stack.own(network).values():
                 view.zero_()
+
+
+def _answers(stack: Stack, rows: Tensor, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+    """Give each network's embeddings and logits of these rows."""
+    width = stack.embedding_size if stack.embedding_size > 0 else None
+    embeddings = layout.split(rows, width)
+    logits = layout.split(stack.head(rows, layout), stack.num_classes)
+    return list(zip(embeddings, logits, strict=True))
 
 
 def blank_networks(task: Task, num_networks: int) -> Networks:

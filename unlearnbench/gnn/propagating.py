@@ -53,7 +53,7 @@ class SGC(StackedModel):
     """Features propagated twice, one linear layer, without activation, and an MLP head."""
 
     name = "sgc"
-    version = 1
+    version = 2
     summary = "Features propagated twice, one linear layer to 64, MLP head."
     reference = "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019"
 

@@ -27,6 +27,12 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
     return product
 
 
+def _parts(rows: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
+    """Cut at the borders of networks: `Tensor.split` does the same after checks that take longer."""
+    parts: Sequence[Tensor] = torch.split_with_sizes(rows, sizes, dim)
+    return parts
+
+
 def padded_places(sizes: Sequence[int], device: torch.device) -> tuple[Tensor, int]:
     """Say where each row lies in a batch padded to the largest network: int64 [sum(sizes)], and its height."""
     height = max(sizes)
@@ -72,8 +78,7 @@ class _Product(torch.autograd.Function):
         ctx.save_for_backward(rows, weight)
         ctx.sizes = sizes
         out = rows.new_empty(rows.shape[0], weight.shape[2])
-        parts = (list(sizes),)
-        for a, b, c in zip(rows.split(*parts), weight.unbind(), out.split(*parts), strict=True):
+        for a, b, c in zip(_parts(rows, sizes), weight.unbind(), _parts(out, sizes), strict=True):
             torch.mm(a, b, out=c)
         return out
 
@@ -94,8 +99,9 @@ class _Outer(torch.autograd.Function):
         ctx.save_for_backward(left, right)
         ctx.sizes = sizes
         out = left.new_empty(len(sizes), left.shape[1], right.shape[1])
-        for a, b, c in zip(left.split(list(sizes)), right.split(list(sizes)), out.unbind(), strict=True):
-            torch.mm(a.t(), b, out=c)
+        # Transposed once, not part by part: the calls take as long as products this small.
+        for a, b, c in zip(_parts(left.t(), sizes, 1), _parts(right, sizes), out.unbind(), strict=True):
+            torch.mm(a, b, out=c)
         return out
 
     @staticmethod
@@ -126,7 +132,7 @@ class _Sums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
         ctx.sizes, ctx.owner = sizes, owner
-        return torch.stack([part.sum(dim=0) for part in rows.split(list(sizes))])
+        return torch.stack([part.sum(dim=0) for part in _parts(rows, sizes)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:

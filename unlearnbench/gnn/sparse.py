@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# Features with a smaller share of non-zeros than this are multiplied as sparse; measured break-even
-# of the two products on one thread lies between 0.1 and 0.3 for 64 columns.
-SPARSE_BELOW = 0.15
+from unlearnbench.rows import SparseRows, compressed
+from unlearnbench.rows import is_sparse_enough as is_sparse_enough
 
 
 class SparseMatrix:
@@ -75,15 +75,37 @@ def from_edges(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None)
     return from_entries(target, source, value, (num_nodes, num_nodes))
 
 
+def from_rows(rows: SparseRows) -> SparseMatrix:
+    """Build from rows that are compressed already."""
+    return block_diagonal([rows], [0], 1)
+
+
 def from_dense(dense: Tensor) -> SparseMatrix:
     """Build from a dense matrix [n, m]."""
-    row, column = torch.nonzero(dense, as_tuple=True)
-    return from_entries(row, column, dense[row, column], (dense.shape[0], dense.shape[1]))
+    return from_rows(compressed(dense))
 
 
-def is_sparse_enough(dense: Tensor) -> bool:
-    """Tell whether features pay as sparse."""
-    return dense.numel() > 0 and float(torch.count_nonzero(dense)) < SPARSE_BELOW * dense.numel()
+def block_diagonal(blocks: Sequence[SparseRows], places: Sequence[int], num_places: int) -> SparseMatrix:
+    """Put rows of several networks in one matrix, those of different networks in different columns.
+
+    Args:
+        blocks: Each network's rows, m columns each.
+        places: Where each one's columns are: those from place * m.
+        num_places: How many places there are.
+
+    Returns:
+        A row for each of the blocks' rows, in their order; num_places * m columns.
+    """
+    width = blocks[0].num_columns
+    starts, at = [blocks[0].starts[:1]], 0
+    for block in blocks:
+        starts.append(block.starts[1:] + at)
+        at += len(block.values)
+    kind = _index_type(at, num_places * width)
+    columns = torch.cat([block.columns.to(kind) + place * width for block, place in zip(blocks, places, strict=True)])
+    values = torch.cat([block.values for block in blocks])
+    joined = torch.cat(starts).to(kind)
+    return SparseMatrix(_csr(joined, columns, values, (len(joined) - 1, num_places * width)))
 
 
 def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -91,13 +113,19 @@ def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, in
     counts = torch.bincount(row, minlength=shape[0])
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
     torch.cumsum(counts, dim=0, out=starts[1:])
+    kind = _index_type(len(order), *shape)
+    return _csr(starts.to(kind), column[order].to(kind), value[order], shape)
+
+
+def _index_type(*numbers: int) -> torch.dtype:
     # MKL takes short indices only where torch is built with it: long ones are converted at every product.
-    kind = torch.int32 if max(len(order), *shape) < 2**31 else torch.int64
+    return torch.int32 if max(numbers) < 2**31 else torch.int64
+
+
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            starts.to(kind), column[order].to(kind), value[order], shape, check_invariants=False
-        )
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
 class _Product(torch.autograd.Function):

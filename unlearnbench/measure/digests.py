@@ -24,7 +24,7 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
         value = state[name].detach().cpu().contiguous()
         digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
         # By its bytes, since numpy does not have every type of torch.
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return {name: digest.hexdigest() for name, digest in hashes.items()}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -164,10 +165,15 @@ class SampledRss:
             self._look()
 
 
+@cache
+def _mark_works() -> bool:
+    # The kernel does not change while a process runs, and trying touches 32 MiB.
+    return HighWaterMark().works()
+
+
 def resident_memory() -> HighWaterMark | SampledRss:
     """Choose the best source of this machine: the kernel's mark where it works, else samples."""
-    mark = HighWaterMark()
-    return mark if mark.works() else SampledRss()
+    return HighWaterMark() if _mark_works() else SampledRss()
 
 
 class CudaMemory:

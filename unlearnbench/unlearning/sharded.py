@@ -124,8 +124,7 @@ class Sharded(Unlearner):
             embeddings, logits = self._ask_each(query, voting)
         else:
             graph = query.context(self._ids)
-            at = graph.positions(query.targets)
-            embeddings, logits = (answer[:, at] for answer in self._networks.predict_shared(graph))
+            embeddings, logits = self._networks.predict_shared(graph, graph.positions(query.targets))
         return Members(embeddings, logits, self._shard_of(query.targets), sizes)
 
     def state(self) -> Mapping[str, Tensor]:

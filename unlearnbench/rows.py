@@ -1,0 +1,84 @@
+"""Features that are mostly zero, compressed by rows: any rows can be picked out of them without looking at a zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Features with a smaller share of non-zeros than this are multiplied as sparse; measured break-even
+# of the two products on one thread lies between 0.1 and 0.3 for 64 columns.
+SPARSE_BELOW = 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows of which only the entries that are not zero are kept.
+
+    Args:
+        starts: int64 [n + 1], where each row's entries begin; the last says how many there are.
+        columns: int32 [k], ascending within a row.
+        values: [k], none of them zero.
+        num_columns: Columns, whether or not each occurs.
+    """
+
+    starts: Tensor
+    columns: Tensor
+    values: Tensor
+    num_columns: int
+
+    @property
+    def num_rows(self) -> int:
+        """Count the rows."""
+        return self.starts.shape[0] - 1
+
+    def is_sparse_enough(self) -> bool:
+        """Tell whether these rows pay as sparse."""
+        return _is_below(len(self.values), self.num_rows * self.num_columns)
+
+    def take(self, at: Tensor) -> SparseRows:
+        """Copy the rows at these places, in this order; nothing of the others is kept.
+
+        Args:
+            at: int64 [m].
+        """
+        first = self.starts[at]
+        counts = self.starts[at + 1] - first
+        starts = _starts(counts)
+        entry = torch.arange(int(starts[-1]), device=at.device)
+        entry += torch.repeat_interleave(first - starts[:-1], counts, output_size=len(entry))
+        return SparseRows(starts, self.columns[entry], self.values[entry], self.num_columns)
+
+    def dense(self) -> Tensor:
+        """Give the dense matrix [n, num_columns]."""
+        row = torch.repeat_interleave(torch.arange(self.num_rows, device=self.starts.device), self.starts.diff())
+        result = self.values.new_zeros(self.num_rows, self.num_columns)
+        result[row, self.columns.long()] = self.values
+        return result
+
+    def to(self, device: torch.device) -> SparseRows:
+        """Move every tensor to a device."""
+        return SparseRows(self.starts.to(device), self.columns.to(device), self.values.to(device), self.num_columns)
+
+
+def compressed(dense: Tensor) -> SparseRows:
+    """Compress a dense matrix [n, m]."""
+    row, column = torch.nonzero(dense, as_tuple=True)
+    counts = torch.bincount(row, minlength=dense.shape[0])
+    return SparseRows(_starts(counts), column.to(torch.int32), dense[row, column], dense.shape[1])
+
+
+def is_sparse_enough(dense: Tensor) -> bool:
+    """Tell whether features pay as sparse."""
+    return _is_below(int(torch.count_nonzero(dense)), dense.numel())
+
+
+def _is_below(non_zeros: int, entries: int) -> bool:
+    return entries > 0 and non_zeros < SPARSE_BELOW * entries
+
+
+def _starts(counts: Tensor) -> Tensor:
+    starts = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
+    torch.cumsum(counts, dim=0, out=starts[1:])
+    return starts
