@@ -212,7 +212,9 @@ def test_a_method_that_forgets_nothing_is_said_to_be_one_and_never_marked() -> N
     noop = [make_record("noop", r, shard=0.9 + by, full=0.83 + by, claim=claim) for r, by in enumerate(WOBBLE)]
     table = only(build([*reference(), *noop, *revoker()], "utility"))
     (note,) = [note for note in table.notes if note.startswith("noop forgets nothing")]
-    assert "after forgetting 0.5 % of nodes it differs from Retrain by 6.00 (6.00 to 6.00) points in view shard" in note
+    assert (
+        "after a request of 0.5 % of nodes it differs from Retrain by 6.00 (6.00 to 6.00) points in view shard" in note
+    )
     assert "-1.00 (-1.00 to -1.00) points in view full" in note
     assert "whether data is gone the audits measure" in note
     assert not any(table.shown["method"][at] == "noop" for at, _ in table.marked)

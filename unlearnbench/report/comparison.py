@@ -112,7 +112,7 @@ def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
             paired = corrected_paired_t(differences(scores(found, row, view), scores(found, reference, view)), ratio)
             if paired.mean is not None:
                 apart.append(f"{numbers.difference(paired.mean, paired.low, paired.high)} points in view {view}")
-        distance = f"; after forgetting {found.group.facets['forget']} it differs from Retrain by " if apart else ""
+        distance = f"; after a request of {found.group.facets['forget']} it differs from Retrain by " if apart else ""
         yield (
             f"{row} forgets nothing{distance}{', '.join(apart)}. This table measures what sharding costs; whether data"
             " is gone the audits measure (--table audits)."

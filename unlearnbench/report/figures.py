@@ -115,5 +115,6 @@ def _broken(method: str) -> str:
 def _matplotlib() -> Any:
     need = look_for("matplotlib.figure", "unlearnbench[report]")
     if not need.is_met:
-        raise UsageError(f"Figures need matplotlib: {need.describe()}.", need.remedy)
+        why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
+        raise UsageError(f"Figures need matplotlib, which {why}.", f"Install it: {need.remedy}")
     return import_module(need.module)
