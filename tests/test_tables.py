@@ -31,6 +31,12 @@ WOBBLE = (0.02, -0.01, 0.0, 0.01, -0.02, 0.0)
 """Of mean 0: what a repetition is above or below a method's mean."""
 
 
+@pytest.fixture(autouse=True)
+def no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare half of the time: statsmodels collects garbage at every adjustment."""
+    monkeypatch.setattr("gc.collect", lambda *_: 0)
+
+
 def only(tables: list[Table]) -> Table:
     assert len(tables) == 1
     return tables[0]
