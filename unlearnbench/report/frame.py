@@ -46,7 +46,8 @@ NUMBERS = (
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
     *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
-    *("edges_kept", "f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
+    *("edges_kept", "label_entropy", "graph_entropy"),
+    *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
@@ -195,8 +196,9 @@ def _costs(record: Record) -> dict[str, Any]:
     found |= _by_member(record)
     counts = [request.get("count") for request in record.requests]
     found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
-    edges_kept = (record.partition or {}).get("edges_kept")
-    found["edges_kept"] = edges_kept if isinstance(edges_kept, int | float) else None
+    for name in ("edges_kept", "label_entropy", "graph_entropy"):
+        value = (record.partition or {}).get(name)
+        found[name] = value if isinstance(value, int | float) else None
     return found
 
 
