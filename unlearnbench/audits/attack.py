@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import torch
@@ -14,28 +13,38 @@ from torch import Tensor
 NORMAL_95 = 1.959963984540054
 
 
-def out_of_fold_scores(features: Tensor, positive: Tensor, fold: Tensor) -> Tensor:
-    """Score every row by a logistic regression that saw no row of its fold.
+class Attacker:
+    """Scores every row by a logistic regression that saw no row of its fold.
+
+    Features are standardised on the rows that the regression sees.
 
     Args:
-        features: float64 [n, d]; standardised on the rows that the regression sees.
-        positive: bool [n].
+        features: float64 [n, d].
         fold: int64 [n], values 0, 1, ...
-
-    Returns:
-        float64 [n], log-odds of being positive.
     """
-    scores = torch.zeros(len(features), dtype=torch.float64)
-    values, truth = features.numpy(), positive.numpy()
-    for number in torch.unique(fold).tolist():
-        held = (fold == number).numpy()
-        scaler = StandardScaler().fit(values[~held])
-        with warnings.catch_warnings():
-            # Separable rows have no finite optimum without the penalty and a slow one with it; ranks are settled long before.
-            warnings.filterwarnings("ignore", category=UserWarning, module="sklearn")
-            model = LogisticRegression(max_iter=200).fit(scaler.transform(values[~held]), truth[~held])
-        scores[torch.from_numpy(held)] = torch.from_numpy(model.decision_function(scaler.transform(values[held])))
-    return scores
+
+    def __init__(self, features: Tensor, fold: Tensor) -> None:
+        self._folds = []
+        for number in torch.unique(fold).tolist():
+            held = fold == number
+            scaler = StandardScaler().fit(features[~held].numpy())
+            self._folds.append((held, *(scaler.transform(features[side].numpy()) for side in (~held, held))))
+
+    def scores(self, positive: Tensor) -> Tensor:
+        """Learn which rows are positive, and score.
+
+        Args:
+            positive: bool [n]; of every fold's other rows some are, some are not.
+
+        Returns:
+            float64 [n], log-odds.
+        """
+        scores = torch.zeros(len(positive), dtype=torch.float64)
+        for held, others, own in self._folds:
+            # Few features, many rows: Newton's steps are the cheapest and always arrive.
+            model = LogisticRegression(solver="newton-cholesky").fit(others, positive[~held].numpy())
+            scores[held] = torch.from_numpy(model.decision_function(own))
+        return scores
 
 
 def area(scores: Tensor, positive: Tensor) -> float:

@@ -114,7 +114,9 @@ class PartitionLeakage(Audit):
         plain = self._attack(subject, worlds, seen.features, seen.planted, "independent seeds")
         attacks = [plain]
         if params.worlds >= FEWEST_WORLDS:
-            usual, usual_planted = (values - values.mean(dim=1, keepdim=True) for values in (seen.features, seen.planted))
+            usual, usual_planted = (
+                values - values.mean(dim=1, keepdim=True) for values in (seen.features, seen.planted)
+            )
             attacks.append(self._attack(subject, worlds, usual, usual_planted, "independent seeds, calibrated"))
         scores = [score for one in attacks for score in one.scores]
         details: dict[str, Any] = {
@@ -148,19 +150,22 @@ class PartitionLeakage(Audit):
 
     def _attack(self, subject: Subject, worlds: Worlds, features: Tensor, planted: Tensor, where: str) -> _Attack:
         chance = subject.task(side=SIDE)
-        rows = _rows(features, worlds, worlds.present)
         truth, target = worlds.present.flatten(), worlds.target().flatten()
         clusters = target, worlds.world().flatten()
+        attacker, control_attacker = (
+            attack.Attacker(values.flatten(0, 1), worlds.fold[target]) for values in (features, planted)
+        )
+        rows = attacker.scores(truth)
         value = attack.area(rows, truth)
         low, high = attack.interval(value, attack.area_error(rows, truth, *clusters))
 
         def again(number: int) -> float:
             drawn = chance.generator("randomisation", number)
-            present = draw_present(worlds.group, worlds.fold, worlds.count, drawn)
-            return attack.area(_rows(features, worlds, present), present.flatten())
+            other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
+            return attack.area(attacker.scores(other), other)
 
         p = attack.randomisation_p(value, again, self.params.draws)
-        control_rows = _rows(planted, worlds, worlds.present)
+        control_rows = control_attacker.scores(truth)
         control = attack.area(control_rows, truth)
         is_found = attack.interval(control, attack.area_error(control_rows, truth, *clusters))[0] > 0.5
         scores = [
@@ -214,11 +219,6 @@ def dealer(subject: Subject, side: str) -> Deal:
         return shard
 
     return deal
-
-
-def _rows(features: Tensor, worlds: Worlds, present: Tensor) -> Tensor:
-    fold = worlds.fold[:, None].expand(-1, worlds.count).flatten()
-    return attack.out_of_fold_scores(features.flatten(0, 1), present.flatten(), fold)
 
 
 def _verdict(attacks: list[_Attack]) -> str:
