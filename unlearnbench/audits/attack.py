@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -52,42 +53,40 @@ def area(scores: Tensor, positive: Tensor) -> float:
     return float(_placements(scores, positive)[positive].mean())
 
 
-def area_error(scores: Tensor, positive: Tensor, *clusters: Tensor) -> float:
-    """Give the standard error of the area.
+def area_error(scores: Tensor, positive: Tensor, target: Tensor, world: Tensor) -> float:
+    """Give the standard error of the area where rows of one target or of one world may depend on each other.
 
-    Without clusters: DeLong, DeLong and Clarke-Pearson, Biometrics 1988. With clusters, rows of one
-    cluster may depend on each other: the same placements summed by cluster (Obuchowski, Biometrics
-    1997). With two clusterings that share at most one row (targets and worlds): the variances of
-    both less that of the rows (Cameron, Gelbach and Miller, J. Business and Economic Statistics
-    2011), and not less than the smaller of both.
+    The placements of DeLong, DeLong and Clarke-Pearson (Biometrics 1988), summed by cluster
+    (Obuchowski, Biometrics 1997): the variances by target and by world less that by row (Cameron,
+    Gelbach and Miller, J. Business and Economic Statistics 2011), and not less than the smaller of
+    the two. As each target is as often positive as not, what it adds to all its placements adds
+    nothing to the area, and is taken out first.
 
     Args:
         scores: float64 [n].
-        positive: bool [n].
-        *clusters: int64 [n] each, none to two.
+        positive: bool [n], half of each target's rows.
+        target: int64 [n], whose row each is, values 0, 1, ...
+        world: int64 [n], in which world each is, values 0, 1, ...; no two rows share both.
     """
     placement = _placements(scores, positive)
-    part = torch.zeros_like(placement)
-    for side in (positive, ~positive):
-        part[side] = (placement[side] - placement[side].mean()) / side.sum()
-    if not clusters:
-        counts = [float(side.sum()) for side in (positive, ~positive)]
-        sums = [float((part[side] ** 2).sum()) for side in (positive, ~positive)]
-        return float(sum(total * count / max(count - 1, 1) for total, count in zip(sums, counts, strict=True)) ** 0.5)
-    variances = [_variance(part, cluster) for cluster in clusters]
-    if len(variances) == 1:
-        return variances[0] ** 0.5
-    return max(sum(variances) - _variance(part, torch.arange(len(part))), min(variances)) ** 0.5
+    height = torch.where(positive, placement - placement[positive].mean(), placement[~positive].mean() - placement)
+    height = height - (_sums(height, target) / torch.bincount(target))[target]
+    part = torch.where(positive, height / positive.sum(), -height / (~positive).sum())
+    by_target, by_world, by_row = (_variance(part, of) for of in (target, world, torch.arange(len(part))))
+    return math.sqrt(max(by_target + by_world - by_row, min(by_target, by_world)))
 
 
 def _variance(part: Tensor, cluster: Tensor) -> float:
-    number, at = torch.unique(cluster, return_inverse=True)
-    sums = torch.zeros(len(number), dtype=torch.float64).index_add_(0, at, part)
-    return float((sums**2).sum()) * len(number) / max(len(number) - 1, 1)
+    sums = _sums(part, cluster)
+    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
+
+
+def _sums(values: Tensor, cluster: Tensor) -> Tensor:
+    return torch.zeros(int(cluster.max()) + 1, dtype=values.dtype).index_add_(0, cluster, values)
 
 
 def _placements(scores: Tensor, positive: Tensor) -> Tensor:
-    """Give for each row the share of the other side that it beats, in the sense of its own side."""
+    """Give for each row the share of the other side that it is ranked rightly against; ties count half."""
     rank = _middle_ranks(scores)
     result = torch.empty_like(scores)
     for side, sign in ((positive, 1), (~positive, -1)):
@@ -98,8 +97,8 @@ def _placements(scores: Tensor, positive: Tensor) -> Tensor:
 
 def _middle_ranks(values: Tensor) -> Tensor:
     _, at, count = torch.unique(values, return_inverse=True, return_counts=True)
-    last = count.cumsum(dim=0).double()
-    return (last - (count - 1) / 2)[at]
+    rank: Tensor = count.cumsum(dim=0).double() - (count - 1) / 2
+    return rank[at]
 
 
 def interval(value: float, error: float) -> tuple[float, float]:

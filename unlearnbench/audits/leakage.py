@@ -18,7 +18,7 @@ from unlearnbench.audits.leakage_worlds import Deal, Worlds, draw_present, draw_
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.partitioning import checked_partition
-from unlearnbench.requests import Request
+from unlearnbench.requests import Forget, Request, draw, rounded_half_up
 
 SIDE = "partition-leakage"
 FOLDS = 5
@@ -29,6 +29,8 @@ FEWEST_WORLDS = 8
 # Share of the planted leak: what the attack must find for its silence to mean something.
 PLANTED = 0.25
 ALPHA = 0.05
+# The share of all nodes that a run forgets.
+FEW = 0.005
 RATES = (0.01, 0.1)
 DRAWS_OF_TARGETS = 1000
 
@@ -128,10 +130,12 @@ class PartitionLeakage(Audit):
             "by degree": _by_degree(attacks[-1].rows, worlds, torch.bincount(edges[0], minlength=n)),
         }
         if params.same_seed:
+            amount = Forget(ratio=None, count=max(1, rounded_half_up(FEW, subject.graph.num_nodes)))
+            few = draw(amount, graph.ids, subject.graph.num_nodes, chance.generator("few")).ids
             measured = stability(
                 graph,
                 worlds.targets[: params.same_seed],
-                graph.positions(subject.request.ids.cpu()),
+                graph.positions(few),
                 dealer(subject, f"{SIDE} same seed"),
                 method.num_shards,
                 chance.generator("strangers"),
@@ -281,7 +285,7 @@ def _scores_of(measured: Stability) -> list[Score]:
             attack.area(spread, kept),
             floor=0.5,
             runs=len(spread) // 2,
-            note="Sizes tell that something was deleted, not what: the largest less the smallest shard, kept and fresh.",
+            note="Sizes tell that something was deleted, not what: the largest shard less the smallest, kept or fresh.",
         )
     )
     return scores
