@@ -56,7 +56,7 @@ class PartitionLeakage(Audit):
             default=200, ge=FEWEST, description="Training nodes attacked, drawn from those with two neighbours or more."
         )
         worlds: int = Field(
-            default=40, ge=2, description="Partitions that each target is attacked in, half of them made with it; even."
+            default=20, ge=2, description="Partitions that each target is attacked in, half of them made with it; even."
         )
         together: bool = Field(
             default=True, description="Targets that are no neighbours share partitions; no: each has its own."
