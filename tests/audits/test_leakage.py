@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-import unlearnbench_retrain
-import unlearnbench_sisa
 from plugin_samples import FakePoint, plugin_of
 from pydantic import Field
 
+import unlearnbench_retrain
+import unlearnbench_sisa
 from unlearnbench.audits.leakage import PartitionLeakage, dealer
 from unlearnbench.audits.leakage_features import undirected
 from unlearnbench.audits.leakage_worlds import draw_worlds
@@ -98,7 +98,7 @@ def test_a_partition_that_leaks_is_found_and_one_by_hash_is_not(catalogue: Any, 
         assert found["value"] > 0.9
         assert found["low"] > 0.8
         assert found["p"] == pytest.approx(1 / 40)
-        assert score(leaking, f"tpr at fpr {0.1:g}", where)["value"] > 0.5
+        assert score(leaking, "tpr", f"{where}, 10% false alarms")["value"] > 0.5
         fair = score(hashed, "auc", where)
         assert fair["low"] <= 0.5 <= fair["high"]
         assert fair["controls"]["planted"] > 0.5

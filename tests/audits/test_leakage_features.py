@@ -121,9 +121,7 @@ def test_how_often_neighbours_and_strangers_of_like_degree_are_together() -> Non
     edges = features.undirected(torch.cat([ring, ring + 4], dim=1), 8)
     shard = torch.arange(8) // 4
     near, far = zip(
-        *(
-            features.together_rates(edges, 8, shard, torch.Generator().manual_seed(seed)).tolist() for seed in range(50)
-        ),
+        *(features.together_rates(edges, 8, shard, torch.Generator().manual_seed(seed)).tolist() for seed in range(50)),
         strict=True,
     )
     assert set(near) == {1.0}

@@ -191,7 +191,8 @@ class PartitionLeakage(Audit):
             drawn = chance.generator("sensitivity", where, f"{rate:g}")
             low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
             share = float(attack.sensitivity(rows, truth, rate)[0])
-            scores.append(Score(f"tpr at fpr {rate:g}", where, share, low, high, floor=rate, runs=len(worlds.targets)))
+            at = f"{where}, {rate:.0%} false alarms"
+            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=len(worlds.targets)))
         return _Attack(rows.view(worlds.present.shape), tuple(scores))
 
 
