@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ def test_a_partition_that_leaks_is_found_and_one_by_hash_is_not(catalogue: Any, 
 
 
 def test_who_has_the_seed_is_the_upper_bound(catalogue: Any, tmp_path: Path) -> None:
-    shuffled, hashed = audited(catalogue, tmp_path, "sisa", "sisa[partitioner=hash]")
+    audit = "worlds=2,same_seed=6,draws=19"
+    shuffled, hashed = audited(catalogue, tmp_path, "sisa", "sisa[partitioner=hash]", audit=audit)
     upper = score(shuffled, "auc", "same seed")
     assert (upper["value"], upper["high"], upper["runs"]) == (1, 1, 6)
     assert 0.5 < upper["low"] < 1
@@ -129,16 +131,18 @@ def test_who_has_the_seed_is_the_upper_bound(catalogue: Any, tmp_path: Path) -> 
 def test_targets_that_share_worlds_tell_what_targets_alone_tell(catalogue: Any, tmp_path: Path) -> None:
     method = "sisa[partitioner=clinging[leading=0.4]]"
     together, alone = (
-        audited(catalogue, tmp_path, method, audit=f"worlds=20,same_seed=0,draws=19,together={flag}")[0]
+        audited(catalogue, tmp_path, method, audit=f"worlds=16,same_seed=0,draws=19,together={flag}")[0]
         for flag in ("true", "false")
     )
-    assert together.audit["details"]["partitions"] == 20
-    assert alone.audit["details"]["partitions"] == 20 * together.audit["details"]["targets"]
+    assert together.audit["details"]["partitions"] == 16
+    assert alone.audit["details"]["partitions"] == 16 * together.audit["details"]["targets"]
     for where in ("independent seeds", "independent seeds, calibrated"):
         one, other = score(together, "auc", where), score(alone, "auc", where)
-        assert 0.6 < other["value"] < 0.8
-        assert one["low"] < other["value"] < one["high"]
-        assert other["low"] < one["value"] < other["high"]
+        # All neighbours together in two of five worlds with a target: .5 + .4 / 2 is the most there is to find.
+        assert 0.6 < one["value"] < 0.76
+        assert 0.6 < other["value"] < 0.76
+        half_widths = [(found["high"] - found["low"]) / 2 for found in (one, other)]
+        assert abs(one["value"] - other["value"]) < math.hypot(*half_widths)
 
 
 def test_with_two_worlds_there_is_no_mean_to_compare_with(catalogue: Any, tmp_path: Path) -> None:
