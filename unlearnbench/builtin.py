@@ -76,3 +76,4 @@ def register_audits(register: Register) -> None:
     where = "unlearnbench.audits"
     register("controls", f"{where}.controls:Controls", summary="Which measures of forgetting can be trusted here.")
     register("distance", f"{where}.distance:Distance", summary="How far models are from retrained ones.")
+    register("partition-leakage", f"{where}.leakage:PartitionLeakage", summary="Does a partition tell who was there?")
