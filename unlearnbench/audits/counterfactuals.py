@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from unlearnbench import seeds
 from unlearnbench.audits.bits import answer_differences, state_differences
-from unlearnbench.audits.trials import Run, Trials, differences
+from unlearnbench.audits.trials import Run, Trials, differences, outcome
 from unlearnbench.audits.witness import faults, listed, unlike
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
@@ -27,24 +28,29 @@ class Check:
         name: Which.
         passed: Whether it did; None: it was not made, `differs` says why.
         differs: Names what differs, or what was found.
+        more: What follows from it.
     """
 
     name: str
     passed: bool | None
     differs: str = ""
+    more: str = ""
+
+
+def checked(name: str, told: Sequence[str], more: Sequence[str] = ()) -> Check:
+    """Make a check that failed if there is something to tell."""
+    return Check(name, not told, "; ".join(told), "; ".join(more))
 
 
 def check_repeats(told: Run, again: Run) -> Check:
     """(0) The same run twice, and the same question twice: equal bits?"""
-    differs = [differences(told, again)]
     asked = answer_differences(told.answers, told.again)
-    differs += [f"asked twice, its {asked}"] if asked else []
-    return _check("repeats", differs)
+    return checked("repeats", differences(told, again) + ([f"asked twice, its {asked}"] if asked else []))
 
 
-def check_graphs(told: Run, never: Run | None, trials: Trials) -> Check:
+def check_graphs(told: Run, never: Run | str, trials: Trials) -> Check:
     """(0) No edge of D, and every other edge, is in each graph read after the request."""
-    fitted, asked = ([], []) if never is None else (never.log.sights("fit"), never.log.sights("predict"))
+    fitted, asked = ([], []) if isinstance(never, str) else (never.log.sights("fit"), never.log.sights("predict"))
     differs = []
     for chapter, right, others in (
         ("unlearn", trials.retained, fitted),
@@ -52,13 +58,13 @@ def check_graphs(told: Run, never: Run | None, trials: Trials) -> Check:
     ):
         found = faults(told.log.sights(chapter), right, trials.request, others)
         differs += [f"graphs read in {chapter}(): {'; '.join(found)}"] if found else []
-    return _check("graphs", differs)
+    return checked("graphs", differs)
 
 
 def check_predict(told: Run) -> Check:
     """`predict` changes no parameter."""
     changed = state_differences(told.after_asking, told.state, {})
-    return _check("predict", [f"predict() did work of forgetting: {changed} before and after it"] if changed else [])
+    return checked("predict", [f"predict() did work of forgetting: its {changed}"] if changed else [])
 
 
 def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -> tuple[Check, dict[str, Tensor]]:
@@ -83,17 +89,20 @@ def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -
         differs += [f"{what}, with forgotten nodes: {listed(value[gone, 0].tolist())}"] if bool(gone.any()) else []
         differs += [f"{what}, with unknown ids: {listed(value[strange, 0].tolist())}"] if bool(strange.any()) else []
         given[name] = value[~gone & ~strange].clone()
-    return _check("kept", differs), given
+    return checked("kept", differs), given
 
 
-def check_counterfactual(told: Run, never: Run, trials: Trials) -> Check:
+def check_counterfactual(told: Run, never: Run | str, trials: Trials) -> Check:
     """(a) Does a run that never saw D, with the same partition given, give equal bits?"""
-    differs = [differences(told, never)]
-    if differs[0]:
-        orders = [trials.subject.train_graph.ids, trials.retained.ids]
-        graphs = unlike(told.log.sights("unlearn"), never.log.sights("fit"), orders)
-        differs += [f"unlearn() read {graph}" for graph in graphs[:_GRAPHS_NAMED]]
-    return _check("counterfactual", differs)
+    if isinstance(never, str):
+        return Check("counterfactual", False, f"a run without the forgotten nodes {never}")
+    first, *others = differences(told, never) or [""]
+    if not first:
+        return Check("counterfactual", True)
+    orders = [trials.subject.train_graph.ids, trials.retained.ids]
+    graphs = unlike(told.log.sights("unlearn"), never.log.sights("fit"), orders)
+    read = [f"unlearn() read {graph}" for graph in graphs[:_GRAPHS_NAMED]]
+    return checked("counterfactual", [first, *read], others)
 
 
 def check_content(told: Run, trials: Trials, name_parts: bool) -> Check:
@@ -104,14 +113,14 @@ def check_content(told: Run, trials: Trials, name_parts: bool) -> Check:
         trials: Runs the method.
         name_parts: If it does not: find out, in up to three more runs, on which of the three it depends.
     """
-    differs = differences(told, trials.told(exchanged(trials, CONTENT)))
+    differs = outcome(lambda: trials.told(exchanged(trials, CONTENT)), told)
     if not differs:
         return Check("content", True)
-    if not name_parts:
-        return Check("content", False, f"depends on the content of forgotten nodes: {differs}")
-    parts = [part for part in CONTENT if differences(told, trials.told(exchanged(trials, [part])))]
-    what = " and ".join(parts) or "features, labels and edges together"
-    return Check("content", False, f"still depends on the {what} of forgotten nodes: {differs}")
+    what = "content"
+    if name_parts:
+        parts = [part for part in CONTENT if outcome(partial(trials.told, exchanged(trials, [part])), told)]
+        what = " and ".join([*[", ".join(parts[:-1])] * (len(parts) > 1), *parts[-1:]]) or "content as a whole"
+    return checked("content", [f"still depends on the {what} of forgotten nodes"], differs)
 
 
 def check_order(told: Run, trials: Trials) -> Check:
@@ -122,9 +131,9 @@ def check_order(told: Run, trials: Trials) -> Check:
     halves = [Request(ids[0::2]), Request(ids[1::2])]
     differs = []
     for name, order in (("one half after the other", halves), ("the halves exchanged", halves[::-1])):
-        found = differences(trials.told(requests=order), told)
-        differs += [f"{name}: {found}"] if found else []
-    return _check("order", differs)
+        found = outcome(partial(trials.told, requests=order), told)
+        differs += [f"{name}: {found[0]}"] if found else []
+    return checked("order", differs)
 
 
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
@@ -158,8 +167,3 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
         new = torch.cat(pairs, dim=1)
         edges = torch.cat([edges[:, ~touches], new, new.flip(0)], dim=1)
     return Graph(x, y, edges.to(graph.edge_index.device), graph.ids, graph.num_classes)
-
-
-def _check(name: str, differs: list[str]) -> Check:
-    text = "; ".join(part for part in differs if part)
-    return Check(name, not text, text)

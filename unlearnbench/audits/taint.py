@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.counterfactuals import Check
+from unlearnbench.audits.counterfactuals import Check, checked
 from unlearnbench.audits.reach import named_reachable_tensors
-from unlearnbench.audits.trials import Run, Trials, differences
+from unlearnbench.audits.trials import Run, Trials, outcome
 from unlearnbench.audits.witness import listed
 from unlearnbench.graph import Graph
 
@@ -101,19 +101,15 @@ def check_taint(told: Run, trials: Trials, known: Holdings, exact: bool) -> Chec
     truth = trials.subject.train_graph
     own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
     search = Search(truth, trials.request.ids, known)
-    try:
-        run = trials.told(own, spoil=lambda graph: mark(graph, trials.request.ids), inspect=search)
-    except Exception as error:  # whatever reads a mark may fail in any way
-        return Check("taint", False, f"fails when x and y of forgotten nodes are overwritten: {error}")
-    differs = [differences(run, told)]
-    differs = [f"with x and y of forgotten nodes overwritten, {differs[0]}"] if differs[0] else []
-    found = [
+    found = outcome(lambda: trials.told(own, spoil=lambda graph: mark(graph, trials.request.ids), inspect=search), told)
+    differs = [f"with x and y of forgotten nodes overwritten: {found[0]}"] if found else []
+    ways = [
         ("reaches the former task", search.marked),
         ("holds copies", search.copies),
         ("holds what a run without the forgotten nodes does not", search.others if exact else []),
     ]
-    differs += [f"{what}: {', '.join(ways[:_SHOWN])}" for what, ways in found if ways]
-    return Check("taint", not differs, "; ".join(differs))
+    differs += [f"{what}: {', '.join(some[:_SHOWN])}" for what, some in ways if some]
+    return checked("taint", differs)
 
 
 def mark(graph: Graph, ids: Tensor) -> None:

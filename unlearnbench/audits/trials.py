@@ -165,8 +165,24 @@ class Trials:
         return answers
 
 
-def differences(one: Run, other: Run) -> str:
-    """Say in what two runs differ bit for bit: state, kept partition, answers; empty: in nothing."""
+def attempted(run: Callable[[], Run]) -> Run | str:
+    """Run, or say why that fails: another order or other content may be too much for a method that is wrong."""
+    try:
+        return run()
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # a method may fail in any way
+        return f"fails: {type(error).__name__}: {error}"
+
+
+def outcome(run: Callable[[], Run], told: Run) -> list[str]:
+    """Say how `told` differs from a run, or that the run fails; empty: they are equal bit for bit."""
+    found = attempted(run)
+    return [found] if isinstance(found, str) else differences(told, found)
+
+
+def differences(one: Run, other: Run) -> list[str]:
+    """Say in what two runs differ bit for bit: state and kept partition, then answers; empty: in nothing."""
     state = state_differences(one.whole(), other.whole(), one.before)
     answers = answer_differences(one.answers, other.answers)
     if answers and not state:
@@ -174,7 +190,7 @@ def differences(one: Run, other: Run) -> str:
         stale = [name for name in one.answers if name in one.untold and equal_bits(one.answers[name], one.untold[name])]
         if stale:
             answers += f", and are those from before the request ({'; '.join(stale)})"
-    return "; ".join(text for text in (state, answers) if text)
+    return [text for text in (state, answers) if text]
 
 
 def _copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -169,7 +169,8 @@ def unlike(sights: Sequence[Sight], others: Sequence[Sight], orders: Sequence[Te
     misread: dict[frozenset[int], frozenset[int]] = {}
     for order in orders:
         place = {node: at for at, node in enumerate(order.tolist())}
-        misread |= {frozenset(place[node] for node in nodes if node in place) & place.keys(): nodes for nodes in known}
+        for nodes in known:
+            misread[frozenset({place[node] for node in nodes if node in place} & place.keys())] = nodes
     told = []
     for nodes in dict.fromkeys(frozenset(sight.ids.tolist()) for sight in sights):
         if nodes in known or not known:
