@@ -10,7 +10,6 @@ from torch.nn import functional
 from unlearnbench.aggregation import sample_of
 from unlearnbench.component import Spec, part
 from unlearnbench.gnn import train_networks
-from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
 from unlearnbench.unlearning import Claim, PostHoc, Sharded, Unlearner
 
@@ -299,22 +298,22 @@ class ForgetsEdgesOfANeighbour(Linear):
 
 
 class LeavesALabel(Linear):
-    """Learns how often each class occurs, and leaves one label of a forgotten node in the count."""
+    """Counts how often each class occurs, and leaves one label of a forgotten node in the count."""
 
     name = "leaves-a-label"
 
     def fit(self, task):
         super().fit(task)
-        self._often = torch.bincount(task.graph.y, minlength=task.graph.num_classes)
+        self._labels = dict(zip(task.graph.ids.tolist(), task.graph.y.tolist(), strict=True))
 
     def unlearn(self, request, retained):
-        left = self._old.graph.y[self._old.graph.positions(request.ids[:1])]
-        labels = torch.cat([retained.graph.y, left])
         super().unlearn(request, retained)
-        self._often = torch.bincount(labels, minlength=retained.graph.num_classes)
+        for node in request.ids[1:].tolist():
+            del self._labels[node]
 
     def state(self):
-        return {**super().state(), "members/000/often": self._often}
+        often = torch.bincount(torch.tensor(list(self._labels.values())), minlength=self._weight.shape[1])
+        return {**super().state(), "members/000/often": often}
 
 
 class WarmStarts(Linear):
@@ -334,12 +333,6 @@ class Restless(Linear):
 
     def predict(self, query):
         return torch.log_softmax(super().predict(query) + torch.rand(()) * torch.arange(3.0), dim=1)
-
-
-def named_graph(ids):
-    """A graph of given ids without edges, for tests of the watch."""
-    count = len(ids)
-    return Graph(torch.ones(count, 2), torch.zeros(count).long(), torch.zeros(2, 0).long(), torch.tensor(ids), 2)
 
 
 RIGHT = [Shards, Linear]

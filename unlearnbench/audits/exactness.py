@@ -25,7 +25,7 @@ from unlearnbench.audits.counterfactuals import (
     check_repeats,
     checked,
 )
-from unlearnbench.audits.subject import Subject, log_probabilities
+from unlearnbench.audits.subject import Subject
 from unlearnbench.audits.taint import Holdings, check_taint
 from unlearnbench.audits.trials import Run, Trials, UntoldQuery, attempted, outcome
 from unlearnbench.component import ComponentParams, Spec
@@ -189,4 +189,4 @@ def _claims_exactness(method: Unlearner) -> bool:
 
 
 def _answer(method: Unlearner, query: Query) -> torch.Tensor:
-    return log_probabilities(method, {"": query})[""].detach()
+    return method.predict(query).detach().cpu()

@@ -16,8 +16,8 @@ from unlearnbench.audits.trials import Run, Trials, outcome
 from unlearnbench.audits.witness import listed
 from unlearnbench.graph import Graph
 
-# No class of any graph: a loss that meets it fails, and no other number of a method is likely to be it.
-LABEL = 1_234_567_891
+# No class of any graph, and small: whatever counts classes makes a table of this length.
+_LEAST_LABEL = 10_007
 _SHOWN = 5
 
 
@@ -56,18 +56,18 @@ class Search:
 
     def __call__(self, method: Any) -> None:
         """Search a method."""
-        rows = unique_rows(self.graph, self.ids)
+        rows, label = unique_rows(self.graph, self.ids), label_mark(self.graph)
         for way, tensor in held(method):
+            if _digest(tensor) in self.known.digests:
+                continue
             if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
                 _add(self.marked, f"{way} (features)")
-            elif tensor.dtype in (torch.int64, torch.int32) and bool((tensor == LABEL).any()):
+            elif tensor.dtype in (torch.int64, torch.int32) and bool((tensor == label).any()):
                 _add(self.marked, f"{way} (labels)")
-            elif _digest(tensor) not in self.known.digests:
-                found = [node for node, row in rows.items() if contains_row(tensor, row)]
-                if found:
-                    _add(self.copies, f"{way} (features of {listed(found)})")
-                else:
-                    _add(self.others, f"{way} ({self._described(tensor)})")
+            elif found := [node for node, row in rows.items() if contains_row(tensor, row)]:
+                _add(self.copies, f"{way} (features of {listed(found)})")
+            else:
+                _add(self.others, f"{way} ({self._described(tensor)})")
 
     def _described(self, tensor: Tensor) -> str:
         text = f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.numel()} numbers"
@@ -113,14 +113,22 @@ def check_taint(told: Run, trials: Trials, known: Holdings, exact: bool) -> Chec
 
 
 def mark(graph: Graph, ids: Tensor) -> None:
-    """Overwrite, in place, the features of nodes with NaN and their labels with a number that is no class.
+    """Overwrite, in place, the features of nodes with NaN and their labels with `label_mark`.
 
     On CUDA labels stay: a wrong one ends the process there.
     """
     at = graph.positions(ids)
     graph.x[at] = torch.nan
     if not graph.y.is_cuda:
-        graph.y[at] = LABEL
+        graph.y[at] = label_mark(graph)
+
+
+def label_mark(graph: Graph) -> int:
+    """Give a number that is no class, position or id of a graph."""
+    mark = max(_LEAST_LABEL, graph.num_nodes, graph.num_classes)
+    while bool((graph.ids == mark).any()):
+        mark += 1
+    return mark
 
 
 def unique_rows(graph: Graph, ids: Tensor) -> dict[int, Tensor]:

@@ -160,7 +160,8 @@ class Trials:
             # D as strangers has forgotten nodes in its graph by right: only the others are watched.
             elif log is not None and name != "forgotten":
                 query = watched_query(query, log)
-            with (log or Log()).chapter("predict"), torch.no_grad():
+            # With gradients: a method that trains when it is asked must not fail, but be found.
+            with (log or Log()).chapter("predict"):
                 answers[name] = method.predict(query).detach().clone().cpu()
         return answers
 
