@@ -95,7 +95,7 @@ class Exactness(Audit):
         if same.passed or _claims_exactness(method):
             checks += self._thorough(method, told, trials, given, known, bool(same.passed))
         if not same.passed:
-            if not unequal(told.before, told.after_asking):
+            if not unequal(told.before, told.after_asking) and not unequal(told.untold, told.answers):
                 return NONE, (), ["Forgetting changed no parameter."]
             return self._by_distribution(trials)
         failed = {check.name for check in checks if check.passed is False}
