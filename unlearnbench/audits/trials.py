@@ -38,8 +38,8 @@ class Run:
         state: State after it, before anything was asked.
         after_asking: State after all queries.
         answers: Log-probabilities by query.
-        again: The answers to the same queries, asked once more.
-        untold: Answers given before the request, over the graph without D.
+        again: The answers to the same queries, asked once more; empty unless the run was `thorough`.
+        untold: Answers given before the request, over the graph without D; as `again`.
         kept: What the method keeps beside its state.
         log: Which graphs were read, in the chapters `fit`, `unlearn` and `predict`.
     """
@@ -101,6 +101,7 @@ class Trials:
         requests: Sequence[Request] = (),
         spoil: Callable[[Graph], None] | None = None,
         inspect: Inspect = lambda method: None,
+        thorough: bool = False,
     ) -> Run:
         """Train on all training nodes, then tell to forget.
 
@@ -109,6 +110,7 @@ class Trials:
             requests: One after the other; default: all of D at once.
             spoil: Called with the graph just before the method is told.
             inspect: Called with the method after the request, and again after all queries.
+            thorough: Ask before the request, too, and twice after it.
         """
         log = Log()
         task = watched_task(self.task(graph), log) if spoil is None else self.task(graph)
@@ -116,7 +118,7 @@ class Trials:
         with log.chapter("fit"):
             method.fit(task)
         before = _copied(method.state())
-        untold = self._asked(method, untold=True)
+        untold = self._asked(method, untold=True) if thorough else {}
         for request in requests or [self.request]:
             retained = task.without(request)
             if spoil is not None:
@@ -126,7 +128,8 @@ class Trials:
             task = retained
         del task, retained
         inspect(method)
-        return self._finished(method, before, untold, log, inspect)
+        run = self._finished(method, before, log, inspect)
+        return replace(run, untold=untold, again=self._asked(method)) if thorough else run
 
     def never(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
         """Train on the retained nodes alone.
@@ -141,16 +144,13 @@ class Trials:
         with log.chapter("fit"):
             method.fit(task)
         inspect(method)
-        return self._finished(method, {}, {}, log, inspect)
+        return self._finished(method, {}, log, inspect)
 
-    def _finished(
-        self, method: Unlearner, before: Mapping[str, Tensor], untold: Mapping[str, Tensor], log: Log, inspect: Inspect
-    ) -> Run:
+    def _finished(self, method: Unlearner, before: Mapping[str, Tensor], log: Log, inspect: Inspect) -> Run:
         state = _copied(method.state())
         answers = self._asked(method, log)
-        again = self._asked(method)
         inspect(method)
-        return Run(before, state, _copied(method.state()), answers, again, untold, _copied(method.kept()), log)
+        return Run(before, state, _copied(method.state()), answers, {}, {}, _copied(method.kept()), log)
 
     def _asked(self, method: Unlearner, log: Log | None = None, untold: bool = False) -> dict[str, Tensor]:
         answers = {}
