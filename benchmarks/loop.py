@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -22,8 +23,10 @@ from torch_geometric.nn import APPNP, GATConv, GCNConv, JumpingKnowledge, SAGECo
 
 from unlearnbench import protocol
 from unlearnbench.datasets.base import data_root, load_graph
+from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.gnn import train_networks
 from unlearnbench.graph import Graph
+from unlearnbench.measure.clock import synchroniser
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
 from unlearnbench.task import Task, Training
@@ -104,10 +107,52 @@ PLAIN: dict[str, Callable[[int, int], Plain]] = {
 }
 
 
+@dataclass(frozen=True)
+class Shards:
+    """Shards of the training nodes of one dataset, on the device of the task.
+
+    Args:
+        task: Holds the training graph; its model is replaced by the one that is timed.
+        graphs: One a shard.
+    """
+
+    task: Task
+    graphs: Sequence[Graph]
+
+
+def training_task(dataset: str, root: Path | None, device: torch.device, model: str = "gcn") -> tuple[Task, Graph]:
+    """Make the task of repetition 0 with default training.
+
+    Args:
+        dataset: A bracket.
+        root: As `--data-root`.
+        device: Where to compute.
+        model: A bracket.
+
+    Returns:
+        The task, and the whole graph it was cut from.
+    """
+    catalogue = load_catalogue()
+    try:
+        graph = load_graph(resolve(catalogue, "dataset", dataset).build(), data_root(root))
+    except UnlearnbenchError as error:
+        print(f"{error}\nWithout a data root: --dataset digits.", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    train = graph.induced(protocol.split(graph, 0, dataset, 0).train).to(device)
+    return Task(train, resolve(catalogue, "model", model), Training(), device, seed=0), graph
+
+
+def cut(task: Task, num_shards: int) -> Shards:
+    """Deal the training nodes out by chance."""
+    order = torch.randperm(task.graph.num_nodes, generator=task.generator("shards")).to(task.device)
+    parts = torch.tensor_split(order, num_shards)
+    return Shards(task, [task.graph.induced(task.graph.ids[part]) for part in parts])
+
+
 def loop(graphs: Sequence[Graph], training: Training, make: Callable[[int, int], Plain]) -> None:
     """Train one module after the other."""
     for graph in graphs:
-        model = make(graph.num_features, graph.num_classes)
+        model = make(graph.num_features, graph.num_classes).to(graph.x.device)
         optimiser = torch.optim.Adam(model.parameters(), lr=training.lr, weight_decay=training.weight_decay)
         for _ in range(training.epochs):
             optimiser.zero_grad()
@@ -115,46 +160,65 @@ def loop(graphs: Sequence[Graph], training: Training, make: Callable[[int, int],
             optimiser.step()
 
 
-def compare(task: Task, model: str, graphs: Sequence[Graph], rounds: int) -> dict[str, list[float]]:
-    """Time both, in turn, after one round that does not count; in seconds."""
-    task = replace(task, model=resolve(load_catalogue(), "model", model))
-    seconds: dict[str, list[float]] = {"loop": [], "stack": []}
+def contestants(shards: Shards, model: str) -> dict[str, Callable[[], object]]:
+    """Give both ways to train a network of a model on every shard: `loop` and `stack`."""
+    task = replace(shards.task, model=resolve(load_catalogue(), "model", model))
+    return {
+        "loop": lambda: loop(shards.graphs, task.training, PLAIN[model]),
+        "stack": lambda: train_networks(task, shards.graphs, range(len(shards.graphs))),
+    }
+
+
+def compare(shards: Shards, model: str, rounds: int) -> dict[str, list[float]]:
+    """Time both, in turn, after one round that does not count; in seconds, the device waited for at both ends."""
+    wait = synchroniser(shards.task.device)
+    both = contestants(shards, model)
+    seconds: dict[str, list[float]] = {name: [] for name in both}
     for round_number in range(rounds + 1):
-        for name, values in seconds.items():
+        for name, train in both.items():
+            wait()
             start = time.perf_counter()
-            if name == "loop":
-                loop(graphs, task.training, PLAIN[model])
-            else:
-                train_networks(task, graphs, range(len(graphs)))
+            train()
+            wait()
             if round_number:
-                values.append(time.perf_counter() - start)
+                seconds[name].append(time.perf_counter() - start)
     return seconds
 
 
-def main() -> None:
-    """Print both times and their ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def ratios(seconds: dict[str, list[float]]) -> list[float]:
+    """Divide the loop's time by the stack's, round by round."""
+    return [slow / fast for slow, fast in zip(seconds["loop"], seconds["stack"], strict=True)]
+
+
+def line(model: str, seconds: dict[str, list[float]]) -> str:
+    """Say what was measured of a model."""
+    slow, fast = statistics.median(seconds["loop"]), statistics.median(seconds["stack"])
+    found = ratios(seconds)
+    span = f"{min(found):.2f} to {max(found):.2f}"
+    return f"{model:<6} loop {slow:.3f} s  stack {fast:.3f} s  ratio {statistics.median(found):.2f} ({span})"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--dataset", default="cora")
     parser.add_argument("--model", choices=PLAIN, nargs="+", default=list(PLAIN))
     parser.add_argument("--num-shards", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+
+
+def main() -> None:
+    """Print both times and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    catalogue = load_catalogue()
-    graph = load_graph(resolve(catalogue, "dataset", options.dataset).build(), data_root(options.data_root))
-    train = graph.induced(protocol.split(graph, 0, options.dataset, 0).train)
-    task = Task(train, resolve(catalogue, "model", "gcn"), Training(), torch.device("cpu"), seed=0)
-    order = torch.randperm(train.num_nodes, generator=task.generator("shards"))
-    graphs = [train.induced(train.ids[part]) for part in torch.tensor_split(order, options.num_shards)]
+    task, _ = training_task(options.dataset, options.data_root, torch.device("cpu"))
+    shards = cut(task, options.num_shards)
     print(f"{options.dataset}, {options.num_shards} shards, {task.training.epochs} epochs, one thread")
     print(f"median of {options.rounds} rounds, lowest and highest ratio within a round")
     for model in options.model:
-        seconds = compare(task, model, graphs, options.rounds)
-        ratios = [slow / fast for slow, fast in zip(seconds["loop"], seconds["stack"], strict=True)]
-        slow, fast = (statistics.median(values) for values in seconds.values())
-        span = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"{model:<6} loop {slow:.3f} s  stack {fast:.3f} s  ratio {statistics.median(ratios):.2f} ({span})")
+        print(line(model, compare(shards, model, options.rounds)))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from click.testing import CliRunner
 from command_line import ONCE, SHARDS, SMALL, Told, command, files_of, install, records_of
 from plugin_samples import TOYS, Write, write_distribution
 
-from unlearnbench.cli import COMMANDS, cli
+from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.record import read_record
+from unlearnbench.report.tables import TABLES
 
 __all__ = ["command", "install"]
 
@@ -245,11 +246,16 @@ def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any
     assert not any(row["name"].startswith("train/") for row in together.phases)
 
 
+def test_every_table_can_be_asked_for() -> None:
+    (choice,) = [option.type for option in report.command.params if option.name == "table"]
+    assert list(choice.choices) == [*TABLES, "cost", "audits"]
+
+
 @pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])
 def test_report_and_leaderboard_rebuild_what_records_say(command: Any, tmp_path: Path, style: str) -> None:
     out = str(tmp_path / "out")
     ran = command("run", "-m", "steady", *ONCE, "--out", out)
-    for table in ("summary", "utility", "time", "memory"):
+    for table in TABLES:
         told = command("report", out, "--table", table, "--format", style)
         assert told.code == 0
         assert "steady" in told.out

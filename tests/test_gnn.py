@@ -12,6 +12,7 @@ from unlearnbench.gnn.models import GCN
 from unlearnbench.gnn.networks import Networks
 from unlearnbench.gnn.noise import Noise
 from unlearnbench.gnn.ragged import owners, ragged_product, spread
+from unlearnbench.gnn.single import global_random_state
 from unlearnbench.gnn.sparse import from_dense, from_edges, is_sparse_enough
 from unlearnbench.graph import Graph
 from unlearnbench.testing.graphs import toy_graph, toy_task
@@ -264,3 +265,54 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
     embeddings, shared = many.predict_shared(graph)
     assert embeddings.shape == (3, 60, 64)
     assert shared.shape == (3, 60, 3)
+
+
+class Einsum(nn.Module):
+    """Gives its weight a gradient that lies in memory transposed."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.weight = nn.Parameter(0.1 * torch.arange(classes * features).reshape(classes, features).cos())
+
+    def embed(self, x, edge_index):
+        return x
+
+    def head(self, h):
+        return torch.einsum("of,nf->no", self.weight, h)
+
+
+class EinsumModel(Model):
+    name = "einsum"
+
+    def build(self, num_features, num_classes, generator):
+        return Einsum(num_features, num_classes)
+
+
+def test_a_gradient_that_lies_transposed_in_memory_trains_as_any_other():
+    from dataclasses import replace
+
+    graph = toy_graph()
+    module = Einsum(8, 3)
+    loss = nn.functional.cross_entropy(module.head(graph.x), graph.y)
+    (gradient,) = torch.autograd.grad(loss, [module.weight])
+    assert gradient.stride() != module.weight.stride()
+    task = replace(toy_task(graph, epochs=10), model=Spec("model", "einsum", 1, EinsumModel, EinsumModel.Params()))
+    found = train_networks(task, [graph], [0]).state(0)["weight"]
+    optimiser = torch.optim.Adam(module.parameters(), lr=0.01, weight_decay=5e-4)
+    for _ in range(10):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(module.head(graph.x), graph.y).backward()
+        optimiser.step()
+    torch.testing.assert_close(found, module.weight.detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_the_random_state_of_a_device_that_is_not_put_back_is_not_set(monkeypatch):
+    def refuse(key):
+        raise AssertionError("all GPUs were seeded")
+
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", refuse)
+    before = torch.random.get_rng_state()
+    with global_random_state(7, torch.device("cpu")):
+        drawn = torch.rand(3)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(7)))

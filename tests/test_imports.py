@@ -14,7 +14,7 @@ import pytest
 import unlearnbench
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch", "torch_geometric", "pandas", "pydantic", "numpy", "scipy", "sklearn"}
+HEAVY = {"torch", "torch_geometric", "pandas", "pydantic", "numpy", "scipy", "sklearn", "statsmodels"}
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
 WHAT_IS_LOADED = "import json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
 COMMAND = f"""
@@ -69,6 +69,11 @@ def test_the_probe_sees_what_a_command_loads() -> None:
 def test_the_package_itself_loads_nothing_heavy() -> None:
     _, modules = loaded(f"import sys, unlearnbench; dir(unlearnbench); {WHAT_IS_LOADED}")
     assert modules & {*HEAVY, *PLUGINS, "click", "pluggy"} == set()
+
+
+def test_statistics_are_loaded_where_they_are_computed() -> None:
+    _, modules = loaded(f"import sys, json, unlearnbench.statistics; {WHAT_IS_LOADED}")
+    assert modules & {"scipy", "statsmodels", "pandas", "torch"} == set()
 
 
 def names_imported_for_type_checkers() -> dict[str, str]:

@@ -310,6 +310,11 @@ class FakeNvml:
     def nvmlDeviceGetName(self, handle: str) -> bytes:  # noqa: N802
         return f"Model {handle[-1]}".encode()
 
+    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
+        if not self.supported:
+            raise FakeNotSupportedError("Not Supported")
+        return b"570.1"
+
 
 def test_the_gpu_is_found_by_uuid_not_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FakeNvml({"GPU-b": [(7, 1 * 2**20)], "GPU-a": [(7, 300 * 2**20)]})
@@ -340,6 +345,13 @@ def test_what_the_driver_does_not_tell_is_empty_with_a_reason(driver: FakeNvml, 
     reading = Nvml(driver, pid=7).process_memory("a")
     assert reading.mib is None
     assert reason in reading.reason
+
+
+def test_the_version_of_the_driver_is_text_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Nvml(FakeNvml({})).driver() == "570.1"
+    assert Nvml(FakeNvml({}, supported=False)).driver() is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert Nvml().driver() is None
 
 
 def test_an_absent_package_or_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

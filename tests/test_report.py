@@ -351,7 +351,7 @@ def test_below_every_table_stands_what_made_it(name: str) -> None:
     ):
         assert said in notes
     assert f"unlearnbench report my results --table {name}" in notes
-    assert ("View shard" in notes) is (name in ("summary", "utility"))
+    assert ("View shard" in notes) is (name not in ("time", "memory"))
 
 
 def test_an_unknown_table_or_format_names_the_nearest() -> None:

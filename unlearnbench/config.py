@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from unlearnbench.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.errors import UsageError, nearest
+from unlearnbench.poison import Poison
 from unlearnbench.requests import Forget
 from unlearnbench.task import Training
 
 Name = str | dict[str, Any]
+_POISON = ("poison.nodes", "poison.edges")
 
 
 class RunConfig(BaseModel):
@@ -30,6 +32,7 @@ class RunConfig(BaseModel):
     methods: list[Name] = Field(default_factory=list, description="Unlearners.")
     datasets: list[Name] = Field(default=["digits"], description="Datasets.")
     models: list[Name] = Field(default=["gcn"], description="Base models.")
+    protocol: Literal["www24", "poison"] = Field(default="www24", description="What is forgotten, and how judged.")
     repetitions: int = Field(default=3, ge=1, description="How many repetitions: 0, 1, ...")
     seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
     forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
@@ -38,10 +41,11 @@ class RunConfig(BaseModel):
     num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
     epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
     train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
-    set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY or seed.")
+    set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY, poison.KEY or seed.")
     out: Path = Field(default=Path("results"), description="Results folder.")
     data_root: Path | None = Field(default=None, description="Where datasets lie.")
     offline: bool = Field(default=False, description="Download nothing.")
+    skip_missing: bool = Field(default=False, description="Leave out datasets that cannot be had.")
     split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
     threads: int = Field(default=1, ge=1, description="Threads of torch.")
@@ -102,8 +106,9 @@ class RunConfig(BaseModel):
                 if name not in known:
                     raise unknown_setting(key, [f"training.{name}" for name in known])
                 values[name] = _number(key, value, known[name])
-            elif scope != "model" and key != "seed":
-                raise unknown_setting(key, [*(f"training.{name}" for name in known), "model.PARAMETER", "seed"])
+            elif scope not in ("model", "poison") and key != "seed":
+                known_keys = [*(f"training.{name}" for name in known), "model.PARAMETER", *_POISON, "seed"]
+                raise unknown_setting(key, known_keys)
         if self.epochs is not None and "epochs" in values:
             raise UsageError("The number of epochs is given twice.", "Use one of --epochs and --set training.epochs.")
         if self.epochs is not None:
@@ -111,6 +116,30 @@ class RunConfig(BaseModel):
         if values.get("epochs") == 0:
             raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
         return Training(**values)
+
+    def poison(self) -> Poison | None:
+        """Give what is injected, if the protocol says so.
+
+        Raises:
+            UsageError: `set` names no setting of the poison, a value out of range, or one without that protocol;
+                or nodes to forget are named as well.
+        """
+        values = {key: value for key, value in self.set.items() if key.partition(".")[0] == "poison"}
+        if self.protocol != "poison":
+            if values:
+                raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
+            return None
+        if self.forget_ratio is not None or self.forget_count is not None or self.forget is not None:
+            raise UsageError(
+                "--protocol poison forgets what it injects.",
+                "Leave --forget-ratio, --forget-count and --forget out; --set poison.nodes=N says how many.",
+            )
+        for key, value in values.items():
+            if key not in _POISON:
+                raise unknown_setting(key, list(_POISON))
+            if _number(key, value, int) < 1:
+                raise UsageError(f"--set {key}={value}: out of range.", "Give a positive number.")
+        return Poison(**{key.partition(".")[2]: _number(key, value, int) for key, value in values.items()})
 
     def base_seed(self) -> int:
         """Give the seed that every other one is derived from."""
@@ -166,6 +195,7 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
             f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help"
         ) from None
     config.forget_amount()
+    config.poison()
     return config
 
 

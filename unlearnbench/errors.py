@@ -47,6 +47,10 @@ class DataError(UsageError):
     """A dataset is missing, damaged or breaks a rule on entry."""
 
 
+class MissingDataError(DataError):
+    """A dataset's files are not here and cannot be had."""
+
+
 class RefusedError(UnlearnbenchError):
     """A method broke the protocol; its cell is recorded as refused."""
 

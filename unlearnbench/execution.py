@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,14 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_needs([*datasets, *models, *methods])
-    graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline)
+    graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline, config.skip_missing)
+    datasets = [dataset for dataset in datasets if dataset.label in graphs]
     cells = []
     for dataset in datasets:
         checksum = graphs[dataset.label].checksum()
-        rules = Protocol(forget=forget, own_split=graphs[dataset.label].split is not None)
+        rules = Protocol(
+            config.protocol, forget=forget, own_split=graphs[dataset.label].split is not None, poison=config.poison()
+        )
         for model in models:
             for repetition in config.repetition_numbers():
                 cells += [
@@ -110,6 +113,24 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     plan.notices += said + left_out
     choose_wanted(plan, config.overwrite)
     return plan
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """Make one plan of several grids that go to one store: each cell and each dataset once.
+
+    Args:
+        plans: At least one, made with the same store, device and threads.
+    """
+    whole = replace(plans[0], cells=[], wanted=[], graphs={}, notices=[])
+    keys: set[str] = set()
+    for plan in plans:
+        whole.graphs = {**plan.graphs, **whole.graphs}
+        whole.notices += [notice for notice in plan.notices if notice not in whole.notices]
+        new = {cell.key for cell in plan.cells} - keys
+        whole.cells += [cell for cell in plan.cells if cell.key in new]
+        whole.wanted += [cell for cell in plan.wanted if cell.key in new]
+        keys |= new
+    return whole
 
 
 def choose_wanted(plan: Plan, overwrite: Policy) -> None:
@@ -307,9 +328,8 @@ def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
     for cell in cells:
         graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
         if (name, repetition) not in training_nodes:
-            split = protocol.split(graph, cell.seed, name, repetition)
-            protocol.request(cell.protocol, graph, split.train, cell.seed, name, repetition)
-            training_nodes[name, repetition] = len(split.train)
+            setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+            training_nodes[name, repetition] = len(setting.split.train)
         num_shards = getattr(cell.method.params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(

@@ -10,7 +10,7 @@ from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig
 from unlearnbench.datasets.base import describe, load_graph
 from unlearnbench.datasets.raw import offline
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import DataError, MissingDataError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue
 from unlearnbench.resolve import resolve
@@ -35,25 +35,39 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     return specs
 
 
-def load_graphs(datasets: Sequence[Spec], root: Path, forbid_downloads: bool) -> tuple[dict[str, Graph], list[str]]:
+def load_graphs(
+    datasets: Sequence[Spec], root: Path, forbid_downloads: bool, skip_missing: bool = False
+) -> tuple[dict[str, Graph], list[str]]:
     """Load every dataset.
 
     Args:
         datasets: Which.
         root: The data root.
         forbid_downloads: Whether a file that is missing is an error at once.
+        skip_missing: Whether a dataset whose files cannot be had is left out.
 
     Returns:
-        The graphs by label, and lines that say what came in.
+        The graphs by label, and lines that say what came in and what is left out.
 
     Raises:
-        DataError: Files are missing or damaged, or a graph breaks a rule.
+        DataError: Files are missing or damaged, or a graph breaks a rule; names every dataset whose
+            files cannot be had.
     """
     graphs, said = {}, []
+    missing: list[MissingDataError] = []
     with offline(forbid_downloads):
         for spec in datasets:
             dataset = spec.build()
-            graphs[spec.label] = load_graph(dataset, root)
+            try:
+                graphs[spec.label] = load_graph(dataset, root)
+            except MissingDataError as error:
+                missing.append(error)
+                continue
             name = dataset.recorded_name(dataset.params)
             said += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
-    return graphs, said
+    if missing and not (skip_missing and graphs):
+        messages, hints = [error.message for error in missing], [error.hint for error in missing]
+        if graphs:
+            hints.append("Or leave out what cannot be had with --skip-missing.")
+        raise DataError("\n".join(messages), "\n".join(hints))
+    return graphs, said + [f"left out: {error.message}" for error in missing]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
+from unlearnbench.poison import Poison, inject
 from unlearnbench.requests import Forget, Request, draw
 
 FOLDS = 10
@@ -27,22 +28,69 @@ class Protocol:
         version: Bumped when the same settings would give other splits, requests or views.
         forget: What is forgotten.
         own_split: Whether every repetition uses the split that the dataset comes with.
+        poison: What is injected into the training graph, and then is the request; None: nothing.
     """
 
     name: str = "www24"
     version: int = 1
     forget: Forget = field(default_factory=Forget)
     own_split: bool = False
+    poison: Poison | None = None
+
+    def number_of(self, num_nodes: int) -> int:
+        """Give how many nodes of a graph with `num_nodes` are to be forgotten."""
+        return self.forget.number_of(num_nodes) if self.poison is None else self.poison.nodes
 
     def canonical(self) -> dict[str, Any]:
         """Give the plain values a cell's key is made of."""
         folds = [(FOLDS - VALIDATION_FOLDS - TEST_FOLDS) / FOLDS, VALIDATION_FOLDS / FOLDS, TEST_FOLDS / FOLDS]
-        return {
+        values = {
             "name": self.name,
             "version": self.version,
             "forget": self.forget.canonical(),
             "split": "own" if self.own_split else folds,
         }
+        if self.poison is None:
+            return values
+        return {**values, "forget": {"kind": "node", "injected": self.poison.nodes}, "poison": self.poison.canonical()}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The data of one repetition.
+
+    Args:
+        graph: The dataset, with what was injected.
+        split: Its parts; what was injected is among the training nodes.
+        request: What must be forgotten.
+        clean: The training nodes without what was injected; None: nothing was.
+    """
+
+    graph: Graph
+    split: Split
+    request: Request
+    clean: Tensor | None = None
+
+
+def setting(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> Setting:
+    """Make the data of a repetition, the same for every method and model.
+
+    Args:
+        protocol: Its settings.
+        graph: The dataset.
+        base: The seed a user chose.
+        dataset: Its name.
+        repetition: 0, 1, ...
+
+    Raises:
+        UsageError: The graph is too small, or the request does not fit it.
+    """
+    parts = split(graph, base, dataset, repetition)
+    if protocol.poison is None:
+        return Setting(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
+    whole, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
+    poisoned = replace(parts, train=torch.cat([parts.train, ids]))
+    return Setting(whole, poisoned, Request(ids), parts.train)
 
 
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:

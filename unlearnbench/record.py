@@ -67,7 +67,8 @@ class Record(BaseModel):
     cell: dict[str, Any] = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
     requests: list[dict[str, Any]] = Field(default_factory=list, description="Each request: digest, count, file.")
     metrics: dict[str, dict[str, dict[str, float | None]]] = Field(
-        default_factory=dict, description="Metric, view, moment (before, after) to value."
+        default_factory=dict,
+        description="Metric, view, moment (before, after; with poison clean and fresh too) to value.",
     )
     phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
     unlearn_seconds: float | None = Field(default=None, description="What serving the request is charged.")

@@ -149,8 +149,8 @@ def measured(
 
 def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    split = protocol.split(graph, cell.seed, name, cell.repetition)
-    request = protocol.request(cell.protocol, graph, split.train, cell.seed, name, cell.repetition)
+    setting = protocol.setting(cell.protocol, graph, cell.seed, name, cell.repetition)
+    graph, split, request = setting.graph, setting.split, setting.request
     outcome.fields["requests"] = [
         {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
     ]
@@ -186,13 +186,19 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
     after = outcome.state = _twice(meter, "state", method.state)
+    outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
-    questions = _questions(graph, retained.graph.ids.cpu(), split, around.device)
+    held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
+    if not method.deletes_at_inference:
+        outcome.notes.append("scored with the graph as it was before the request.")
+    questions = _questions(graph, held, split, around.device)
     first, *others = questions.items()
     answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers |= {("after", *key): method.predict(query) for key, query in others}
     _check_unchanged(method, digests_after)
 
+    if setting.clean is not None:
+        answers |= _undisturbed(cell, setting, around.device)
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
@@ -215,13 +221,31 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     return "ok" if finite else "diverged"
 
 
-def _questions(graph: Graph, retained: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
+def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
     """Make the queries that are scored: test and validation nodes, each alone, in both views."""
     found: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
-        query = make_query(graph, retained, targets, View.SHARD, device)
+        query = make_query(graph, held, targets, View.SHARD, device)
         found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
     return found
+
+
+def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
+    """Ask the method trained on the clean graph: with the cell's own seed, and with another.
+
+    `clean` is what the method gives where nothing was injected. `fresh` is what it gives when after
+    the request everything is made anew, the partition too, by other chance.
+    """
+    assert setting.clean is not None
+    answers: dict[tuple[str, str, str], Tensor] = {}
+    seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
+    for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
+        task = Task(setting.graph.induced(setting.clean).to(device), cell.model, cell.training, device, chosen)
+        method: Unlearner = cell.method.build()
+        method.fit(task)
+        questions = _questions(setting.graph, setting.clean, setting.split, device)
+        answers |= {(moment, *key): method.predict(query) for key, query in questions.items()}
+    return answers
 
 
 def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
@@ -299,5 +323,6 @@ def warm_up(cell: Cell, device: torch.device) -> None:
     method.fit(task)
     retained = task.without(request)
     method.unlearn(request, retained)
+    held = retained if method.deletes_at_inference else task
     for view in VIEWS:
-        method.predict(retained.query(retained.graph.ids[:10], view))
+        method.predict(held.query(retained.graph.ids[:10], view))

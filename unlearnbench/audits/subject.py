@@ -63,23 +63,26 @@ class Subject:
     memory: Memory = field(default_factory=Memory, repr=False)
 
     @cached_property
+    def setting(self) -> protocol.Setting:
+        """Give the data of the cell's repetition."""
+        cell = self.cell
+        return protocol.setting(cell.protocol, self.graph, cell.seed, cell.dataset_identity, cell.repetition)
+
+    @property
     def split(self) -> Split:
         """Give the split of the cell's repetition."""
-        return protocol.split(self.graph, self.cell.seed, self.cell.dataset_identity, self.cell.repetition)
+        return self.setting.split
 
     @cached_property
     def request(self) -> Request:
         """Give the request of the cell's repetition: D, on the device."""
-        cell = self.cell
-        drawn = protocol.request(
-            cell.protocol, self.graph, self.split.train, cell.seed, cell.dataset_identity, cell.repetition
-        )
+        drawn = self.setting.request
         return Request(drawn.ids.to(self.device), drawn.kind)
 
     @cached_property
     def train_graph(self) -> Graph:
         """Give the subgraph of all training nodes, D among them, on the device."""
-        return self.graph.induced(self.split.train).to(self.device)
+        return self.setting.graph.induced(self.split.train).to(self.device)
 
     @property
     def reference(self) -> Spec:
@@ -126,7 +129,7 @@ class Subject:
                 asked about with the edges it had to retained nodes alone.
         """
         targets, retained = targets.cpu(), retained.cpu()
-        graph = self.graph
+        graph = self.setting.graph
         if unlink:
             gone = torch.isin(graph.ids, self.split.train) & ~torch.isin(graph.ids, retained)
             source, target = graph.edge_index

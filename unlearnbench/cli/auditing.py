@@ -31,7 +31,7 @@ def audit_with_progress(
     """
     catalogue = checked_catalogue(config)
     plan = make_audit_plan(config, names, catalogue)
-    show_settings(plan, config)
+    show_settings(plan)
     if dry_run:
         list_cells(plan)
         return EXIT_OK

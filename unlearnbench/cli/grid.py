@@ -50,6 +50,11 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             metavar="FILE",
             help="A run file (TOML); options given here win over it.",
         ),
+        click.option(
+            "--protocol",
+            type=click.Choice(["www24", "poison"]),
+            help="Forget training nodes, or wrong nodes that are injected first.  [default: www24]",
+        ),
         click.option("--forget-ratio", type=float, help=f"Share of all nodes to forget.  [default: {forget_ratio:g}]"),
         click.option("--forget-count", type=int, help="Number of nodes to forget."),
         click.option("--forget", callback=options.integers("--forget"), metavar="IDS", help="The nodes to forget."),
@@ -66,7 +71,7 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             multiple=True,
             callback=options.assignments,
             metavar="KEY=VALUE",
-            help="training.lr, training.weight_decay, model.PARAMETER or seed.",
+            help="training.lr, training.weight_decay, model.PARAMETER, poison.nodes, poison.edges or seed.",
         ),
         click.option(
             "--out",
@@ -81,6 +86,7 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
         ),
         click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same."),
+        click.option("--skip-missing", is_flag=True, help="Leave out datasets that cannot be had, and say which."),
         click.option(
             "--split",
             callback=options.split_choice,
@@ -118,9 +124,28 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
     Raises:
         UsageError: Something contradicts, is unknown or out of range.
     """
+    from unlearnbench.config import make_config
+
+    values = said(given)
+    for key, value in (defaults or {}).items():
+        group = next((group for group in ALTERNATIVES if key in group), {key})
+        if not group & values.keys() and not (key == "forget_ratio" and values.get("protocol") == "poison"):
+            values[key] = value
+    return make_config(values, "The command line")
+
+
+def said(given: dict[str, Any]) -> dict[str, Any]:
+    """Gather what the options and the run file they name say: keys of `RunConfig`, none that was not given.
+
+    Args:
+        given: What the command line says, by parameter; absent or empty values say nothing.
+
+    Raises:
+        UsageError: Options contradict each other, or the run file is wrong.
+    """
     from unlearnbench.config import make_config, read_run_file
 
-    flags = {"offline"}
+    flags = {"offline", "skip_missing"}
     given = {
         key: value
         for key, value in given.items()
@@ -140,10 +165,6 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
         told = {key for group in ALTERNATIVES if group & told_here.keys() for key in group}
         values = {key: value for key, value in values.items() if key not in told}
     values |= told_here
-    for key, value in (defaults or {}).items():
-        group = next((group for group in ALTERNATIVES if key in group), {key})
-        if not group & values.keys():
-            values[key] = value
     if assigned:
         values["set"] = {**values.get("set", {}), **assigned}
-    return make_config(values, "The command line")
+    return values

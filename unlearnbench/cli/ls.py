@@ -11,12 +11,15 @@ from unlearnbench.hookspecs import KINDS
 
 
 @click.command("ls", short_help="List the components of a kind.")
-@click.argument("kind", type=click.Choice([*KINDS, "method"]))
+@click.argument("kind", type=click.Choice([*KINDS, "method", "experiment"]))
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @options.disable_plugin
 @options.debug
 def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
-    """List the components of a kind (`method` is another word for `unlearner`)."""
+    """List the components of a kind (`method` is another word for `unlearner`), or the experiments."""
+    if kind == "experiment":
+        _experiments(as_json)
+        return
     from unlearnbench.plugins import load_catalogue, report_problems
 
     catalogue = load_catalogue(disable=disable_plugins)
@@ -31,3 +34,15 @@ def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: b
         click.echo(f"{entry.name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
     if not entries:
         click.echo(f"No {kind} is registered.", err=True)
+
+
+def _experiments(as_json: bool) -> None:
+    from unlearnbench.experiments import experiment_names, find_experiment
+
+    found = [find_experiment(name) for name in experiment_names()]
+    if as_json:
+        click.echo(json.dumps([{"name": e.name, "title": e.title, "source": e.source} for e in found], indent=1))
+        return
+    width = max(len(experiment.name) for experiment in found)
+    for experiment in found:
+        click.echo(f"{experiment.name:<{width}}  {experiment.title}  ({experiment.source})")

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
-from unlearnbench.execution import Compute, Plan, Progress, execute, identical, make_plan
+from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.record import Record
 from unlearnbench.report.frame import frame_of
@@ -31,26 +31,34 @@ NEXT = {
 }
 
 
-def run_with_progress(config: RunConfig, dry_run: bool = False, tolerate_failures: bool = False) -> int:
-    """Run a grid, print its tables and what to type next.
+def run_with_progress(
+    configs: Sequence[RunConfig],
+    dry_run: bool = False,
+    tolerate_failures: bool = False,
+    tables: Sequence[str] = ("summary",),
+) -> int:
+    """Run grids, print tables and what to type next.
 
     Args:
-        config: What to run.
+        configs: What to run: at least one grid, all into one store.
         dry_run: List the cells and compute none.
         tolerate_failures: End with 0 although cells failed.
+        tables: What to print at the end.
 
     Returns:
         The exit code.
     """
-    plan = make_plan(config, checked_catalogue(config))
-    show_settings(plan, config)
+    catalogue = checked_catalogue(configs[0])
+    plan = joined([make_plan(config, catalogue) for config in configs])
+    show_settings(plan)
     if dry_run:
         list_cells(plan)
         return EXIT_OK
     records = compute_with_progress(plan)
     if any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
-        print(render(build_tables(frame, "summary", str(plan.store.root))))
+        for table in tables:
+            print(render(build_tables(frame, table, str(plan.store.root))))
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
     return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures)
@@ -70,11 +78,11 @@ def checked_catalogue(config: RunConfig) -> Catalogue:
     return catalogue
 
 
-def show_settings(plan: Plan, config: RunConfig) -> None:
+def show_settings(plan: Plan) -> None:
     """Write what a user should be told, and what the options and the run file came to."""
     for notice in plan.notices:
         print(f"note: {notice}", file=sys.stderr)
-    for heading, text in _settings(plan, config):
+    for heading, text in _settings(plan):
         print(f"{heading:<12} {text}", file=sys.stderr)
 
 
@@ -108,23 +116,34 @@ def conclude(plan: Plan, records: list[Record], reports: Sequence[str], tolerate
     return EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
 
 
-def _settings(plan: Plan, config: RunConfig) -> list[tuple[str, str]]:
+def _settings(plan: Plan) -> list[tuple[str, str]]:
     """Write out what the options and the run file came to, defaults included."""
     first = plan.cells[0]
-    training, forget = first.training, first.protocol.forget
-    datasets = [
-        f"{label} ({forget.number_of(graph.num_nodes)} of {graph.num_nodes} nodes forgotten)"
+    amounts = {
+        label: sorted({cell.protocol.number_of(graph.num_nodes) for cell in plan.cells if cell.dataset_label == label})
         for label, graph in plan.graphs.items()
+    }
+    verb = "injected and forgotten" if first.protocol.poison else "forgotten"
+    datasets = [
+        f"{label} ({', '.join(map(str, counts))} of {plan.graphs[label].num_nodes} nodes {verb})"
+        if first.protocol.poison is None
+        else f"{label} ({', '.join(map(str, counts))} nodes {verb})"
+        for label, counts in amounts.items()
     ]
-    steps = f"{training.epochs} epochs, lr {training.lr:g}, weight decay {training.weight_decay:g}, {config.train}"
+    ways = {
+        f"{cell.training.epochs} epochs, lr {cell.training.lr:g}, weight decay {cell.training.weight_decay:g},"
+        f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}": None
+        for cell in plan.cells
+    }
     audits = dict.fromkeys(cell.audit.label for cell in plan.cells if cell.audit is not None)
+    repetitions = sorted({cell.repetition for cell in plan.cells})
     return [
         ("datasets", ", ".join(datasets)),
         ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
         ("methods", ", ".join(dict.fromkeys(cell.method.label for cell in plan.cells))),
         *([("audits", ", ".join(audits))] if audits else []),
-        ("repetitions", f"{', '.join(map(str, config.repetition_numbers()))}; seed {first.seed}"),
-        ("training", steps),
+        ("repetitions", f"{', '.join(map(str, repetitions))}; seed {first.seed}"),
+        ("training", "; ".join(ways)),
         ("machine", f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"),
     ]
 

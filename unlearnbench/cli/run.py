@@ -7,11 +7,16 @@ from typing import Any
 
 import click
 
-from unlearnbench.cli.grid import grid, settings
+from unlearnbench.cli.grid import grid, said, settings
 
 
 @click.command("run", short_help="Run methods on datasets and print tables.")
 @grid(repetitions=3, forget_ratio=0.005)
+@click.option(
+    "--experiment",
+    metavar="NAME",
+    help="A comparison that comes with the package; --datasets and --models narrow it, --methods are added.",
+)
 @click.option("--no-reference", is_flag=True, help="Do not run Retrain along.")
 @click.option(
     "--save-state",
@@ -19,7 +24,9 @@ from unlearnbench.cli.grid import grid, settings
     metavar="DIR",
     help="Keep the deployed parameters here.",
 )
-def command(dry_run: bool, tolerate_failures: bool, no_reference: bool, debug: bool, **given: Any) -> int:
+def command(
+    dry_run: bool, tolerate_failures: bool, no_reference: bool, debug: bool, experiment: str | None, **given: Any
+) -> int:
     """Run every method on every dataset with every model, and print tables.
 
     A cell that has a record is not computed again: running the same command again goes on
@@ -33,9 +40,16 @@ def command(dry_run: bool, tolerate_failures: bool, no_reference: bool, debug: b
     Examples:
       unlearnbench run --methods sisa,grapheraser,graphrevoker
       unlearnbench run -m graphrevoker,graphrevoker[sem_weight=0] -d cora --repetitions 10
+      unlearnbench run --experiment graphrevoker-www24 -d cora,citeseer
+      unlearnbench ls experiment
     """  # noqa: D301
     from unlearnbench.cli.progress import run_with_progress
 
     if no_reference:
         given["reference"] = False
-    return run_with_progress(settings(given), dry_run, tolerate_failures)
+    if experiment is None:
+        return run_with_progress([settings(given)], dry_run, tolerate_failures)
+    from unlearnbench.experiments import configs, find_experiment
+
+    found = find_experiment(experiment)
+    return run_with_progress(configs(found, said(given)), dry_run, tolerate_failures, found.tables)

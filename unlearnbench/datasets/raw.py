@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
-from unlearnbench.errors import DataError
+from unlearnbench.errors import DataError, MissingDataError
 from unlearnbench.files import write_whole
 
 OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
@@ -158,10 +158,10 @@ class RawFiles:
         except DataError as error:
             raise self._cannot(target, self.missing(target), f"{url} sent something else: {error.message}") from None
 
-    def _cannot(self, place: Path, missing: list[str], reason: str) -> DataError:
+    def _cannot(self, place: Path, missing: list[str], reason: str) -> MissingDataError:
         url, archive, _ = self.urls[missing[0]].partition("#")
         source = url if archive or "?" in url else url.rpartition("/")[0]
-        return DataError(
+        return MissingDataError(
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"

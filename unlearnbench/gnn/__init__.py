@@ -7,3 +7,4 @@ from unlearnbench.gnn.models import StackedModel as StackedModel
 from unlearnbench.gnn.networks import Networks as Networks
 from unlearnbench.gnn.networks import blank_networks as blank_networks
 from unlearnbench.gnn.networks import train_networks as train_networks
+from unlearnbench.gnn.noise import Noise as Noise

@@ -26,15 +26,17 @@ class RaggedFeatures(Features):
 
     Args:
         graphs: One a network.
+        buffered: Write a first derivative into the same memory at every backward pass: faster, but
+            it must be used before the next one.
     """
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
+    def __init__(self, graphs: Sequence[Graph], buffered: bool = True) -> None:
         thin = [sparse.is_sparse_enough(graph.x) for graph in graphs]
         self._sparse = [network for network, is_thin in enumerate(thin) if is_thin]
         self._dense = [network for network, is_thin in enumerate(thin) if not is_thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
         self._x = torch.cat([graphs[network].x for network in self._dense]) if self._dense else None
-        self._buffers: dict[int, Tensor] = {}
+        self._buffers: dict[int, Tensor] | None = {} if buffered else None
         if self._sparse:
             self._matrix = _block_diagonal(graphs, self._sparse)
         if self._sparse and self._dense:
@@ -61,6 +63,8 @@ class RaggedFeatures(Features):
 
     def _sparse_rows(self, weight: Tensor) -> Tensor:
         table = weight.reshape(-1, weight.shape[2])
+        if self._buffers is None:
+            return self._matrix @ table
         if id(weight) not in self._buffers and torch.is_grad_enabled():
             # Zeros: what an empty tensor happens to hold may be no number, and 0 times that is none either.
             self._buffers[id(weight)] = torch.zeros_like(table, requires_grad=False)

@@ -128,21 +128,25 @@ class Ragged(Layout):
         noise: Where dropout comes from.
         padded: Multiply padded batches instead of one product a network. Faster on CUDA; a
             network's bits then depend on its neighbours.
+        buffered: As `RaggedFeatures` takes it.
     """
 
-    def __init__(self, parts: Sequence[Graph], noise: Noise | None = None, padded: bool | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Graph], noise: Noise | None = None, padded: bool | None = None, buffered: bool = True
+    ) -> None:
         self._graphs = list(parts)
         self.sizes = [graph.num_nodes for graph in parts]
         starts = torch.tensor([0, *self.sizes]).cumsum(dim=0).tolist()
         shifted = [graph.edge_index + start for graph, start in zip(parts, starts, strict=False)]
         super().__init__(len(parts), torch.cat(shifted, dim=1), starts[-1], noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
+        self._buffered = buffered
         self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
 
     @cached_property
     def features(self) -> Features:  # type: ignore[override]
         """Give the features of all networks."""
-        return RaggedFeatures(self._graphs)
+        return RaggedFeatures(self._graphs, self._buffered)
 
     @cached_property
     def _owner(self) -> Tensor:

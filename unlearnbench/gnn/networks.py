@@ -45,6 +45,33 @@ class Networks:
             return self._evaluate(Ragged(graphs))
         return self._only(networks).predict(graphs)
 
+    def answers(self, graphs: Sequence[Graph], noise: Noise | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Evaluate all networks, each on a graph of its own, to be differentiated by `parameters`, twice if need be.
+
+        Args:
+            graphs: One a network.
+            noise: Where dropout comes from, one stream a network, its `step` set by the caller: the
+                networks answer as in training. None: as in `predict`, with the same bits.
+
+        Returns:
+            As `predict`, with gradients.
+        """
+        # Without buffers, so that one pass may be differentiated again and again and all results kept.
+        return self._answer(Ragged(graphs, noise, buffered=False))
+
+    def parameters(self) -> list[Tensor]:
+        """Give the tensors that are trained, to differentiate by and to change in place under `torch.no_grad`.
+
+        Those of stacked models hold all networks, [S, ...], and are padded with zeros. Gradients
+        are zero in the padding, so that steps along gradients leave it as it is; anything else
+        that is added must be zero there too.
+        """
+        return [parameter for parameter in self._stack.parameters() if parameter.requires_grad]
+
+    def copy(self) -> Networks:
+        """Give networks with the same parameters in memory of their own."""
+        return self._only(range(self.num_networks))
+
     def _only(self, networks: Sequence[int]) -> Networks:
         chosen = Networks(self._make, self._make(len(networks)), len(networks))
         for place, network in enumerate(networks):
@@ -58,7 +85,10 @@ class Networks:
 
     @torch.no_grad()
     def _evaluate(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
-        stack = self._stack.fresh().eval()
+        return self._answer(layout)
+
+    def _answer(self, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+        stack = self._stack.fresh().train(layout.noise is not None)
         rows = stack.embed(layout)
         width = stack.embedding_size if stack.embedding_size > 0 else None
         embeddings = layout.split(rows, width)

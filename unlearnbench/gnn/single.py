@@ -21,7 +21,11 @@ def global_random_state(key: int, device: torch.device) -> Iterator[None]:
     """Set the global random state, which PyG's layers and `F.dropout` read, and put it back."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices, device_type="cuda"):
-        torch.manual_seed(key)
+        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
+        torch.default_generator.manual_seed(key)
+        if devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(key)
         yield
 
 
@@ -61,14 +65,14 @@ class PlainStack(Stack):
         self.copies = nn.ModuleList(self._made(generator) for generator in generators)
 
     def fresh(self) -> Stack:
-        """Give new copies with the same parameters.
+        """Give new copies that hold the same parameters, the tensors themselves.
 
         A layer of PyG that was made with `cached=True` keeps the adjacency it first saw, of
         another graph, perhaps with nodes that were to be forgotten.
         """
         again = PlainStack(self._build, len(self.copies), self.num_classes)
         for copy, module in zip(again.copies, self.copies, strict=True):
-            copy.load_state_dict(module.state_dict())
+            copy.load_state_dict(module.state_dict(keep_vars=True), assign=True)
         return again.to(next(self.parameters()).device)
 
     def own(self, network: int) -> dict[str, Tensor]:

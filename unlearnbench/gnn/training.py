@@ -39,8 +39,16 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> N
         # again and again, and accumulating would copy it.
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = _laid_out(gradient, parameter)
         optimiser.step()
     stack.eval()
     for parameter in parameters:
         parameter.grad = None
+
+
+def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
+    # Fused Adam takes a gradient to lie in memory as its parameter does: on a CPU it would read a
+    # transposed one (what einsum in a plugin's module may give) in the wrong order without a word.
+    if gradient is None or gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

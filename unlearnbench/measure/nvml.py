@@ -90,6 +90,16 @@ class Nvml:
             return []
         return sorted(name.decode() if isinstance(name, bytes) else str(name) for name in names)
 
+    def driver(self) -> str | None:
+        """Give the version of the driver; None without NVML."""
+        if not self._open():
+            return None
+        try:
+            version = self._module.nvmlSystemGetDriverVersion()
+        except self._module.NVMLError:
+            return None
+        return version.decode() if isinstance(version, bytes) else str(version)
+
     def _open(self) -> bool:
         if self._opened or self._broken:
             return self._opened

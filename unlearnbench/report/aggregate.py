@@ -12,11 +12,11 @@ from unlearnbench.record import FAILURES
 from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.grouping import (
-    REFERENCE,
     UNIT,
     Group,
     known,
     one_record_a_cell,
+    reference_row,
     timed_records,
 )
 
@@ -43,6 +43,7 @@ class Aggregate:
         chosen: The records the metrics come from, one row per cell and view.
         machine: The machine whose times are used; empty if there is none.
         notes: What was left out, and why.
+        time_notes: What was left out of times and memory alone, and why.
     """
 
     group: Group
@@ -50,22 +51,25 @@ class Aggregate:
     chosen: pd.DataFrame = field(repr=False)
     machine: str
     notes: tuple[str, ...]
+    time_notes: tuple[str, ...]
 
 
 def aggregate(group: Group) -> Aggregate:
     """Average over repetitions; nothing that failed, diverged or was refused is in any mean."""
     chosen, notes = one_record_a_cell(group)
     machine, timed, time_notes = timed_records(group)
-    notes = [*notes, *time_notes]
-    reference = _reference_seconds(group, timed, notes)
+    reference, lack = reference_row(group)
+    if lack:
+        time_notes.append(f"No ratio: {lack}.")
+    reference_seconds = _by_unit(timed[timed["row"] == reference])
     rows = []
     for name in group.rows:
         cells = chosen[chosen["row"] == name]
         row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
         row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"])
-        row |= _costs(timed[timed["row"] == name]) | _ratio(timed[timed["row"] == name], reference)
+        row |= _costs(timed[timed["row"] == name]) | _ratio(timed[timed["row"] == name], reference_seconds)
         rows.append(row)
-    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes))
+    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes))
 
 
 def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
@@ -105,20 +109,6 @@ def _costs(timed: pd.DataFrame) -> dict[str, Any]:
     for kind in ("gpu", "rss"):
         found[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
     return found
-
-
-def _reference_seconds(group: Group, timed: pd.DataFrame, notes: list[str]) -> dict[tuple[int, int], _Time]:
-    """Give Retrain's unlearning time of each repetition; empty if it is not clear whose that is."""
-    mine = timed[timed["method_name"] == REFERENCE]
-    named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
-    plain = [name for name in named if name == REFERENCE] or named
-    if not plain:
-        notes.append("No ratio: the reference (retrain) has no record here.")
-    elif len(plain) > 1:
-        notes.append(f"No ratio: the reference has several rows ({'; '.join(plain)}).")
-    else:
-        return _by_unit(mine[mine["row"] == plain[0]])
-    return _by_unit(mine.iloc[:0])
 
 
 class _Time(NamedTuple):

@@ -12,7 +12,7 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.record import Record
 from unlearnbench.report.frame import canonical, results_root, shown_forget, shown_method
-from unlearnbench.report.tables import Table
+from unlearnbench.report.table import Table
 from unlearnbench.store import read_records
 
 GATE = "controls"

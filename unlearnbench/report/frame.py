@@ -37,7 +37,7 @@ MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 TEXT = (
     *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
-    *("method", "method_name", "method_config", "preset", "view"),
+    *("method", "method_name", "method_config", "preset", "claim", "view"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
     *("packages", "plugins", "error_type", "notes"),
 )
@@ -45,6 +45,7 @@ NUMBERS = (
     *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
+    *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
     *("edges_kept", "f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
@@ -59,9 +60,10 @@ def load_records(path: str | Path) -> pd.DataFrame:
 
     Returns:
         Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
-        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), its
-        `status`, the `view`, each metric after the request (`f1_micro`) and before it
-        (`f1_micro_before`), times in seconds, peaks of memory in MiB, counts, and where it ran.
+        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
+        method's `claim` (empty where the record has none), the cell's `status`, the `view`, each
+        metric after the request (`f1_micro`) and before it (`f1_micro_before`), times in seconds,
+        peaks of memory in MiB, counts, and where it ran.
         What was not measured is missing, never 0. A failure has one row per view as well,
         without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
         warned about, too.
@@ -130,6 +132,8 @@ def shown_forget(forget: Mapping[str, Any]) -> str:
         return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
     if set(forget) == {"kind", "count"}:
         return f"{forget['count']} {forget['kind']}s"
+    if set(forget) == {"kind", "injected"}:
+        return f"{forget['injected']} injected {forget['kind']}s"
     if set(forget) == {"kind", "ids"}:
         return f"{len(forget['ids'])} named {forget['kind']}s"
     return canonical(forget)
@@ -144,7 +148,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         for metric, by_view in record.metrics.items():
             values = by_view.get(view, {})
             row[metric] = values.get("after")
-            row[f"{metric}_before"] = values.get("before")
+            row |= {f"{metric}_{moment}": value for moment, value in values.items() if moment != "after"}
         rows.append(row)
     return rows
 
@@ -171,6 +175,7 @@ def _cell(record: Record) -> dict[str, Any]:
         "method_name": method["name"],
         "method_config": canonical(method),
         "preset": preset,
+        "claim": (record.claim or {}).get("claim", ""),
         "repetition": cell["repetition"],
         "seed": cell["seed"],
     }
@@ -185,11 +190,39 @@ def _costs(record: Record) -> dict[str, Any]:
     for name in MEMORY:
         found[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
         found[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
-    for name in ("shards_hit", "node_epochs", "steps"):
+    for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
         found[name] = record.counts.get(name)
+    found |= _by_member(record)
+    counts = [request.get("count") for request in record.requests]
+    found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     edges_kept = (record.partition or {}).get("edges_kept")
     found["edges_kept"] = edges_kept if isinstance(edges_kept, int | float) else None
     return found
+
+
+def _by_member(record: Record) -> dict[str, float]:
+    """Give what the first training cost member by member, where members were trained one by one.
+
+    `serial_seconds`: all of them; `longest_seconds`: what is left with as many machines as members;
+    `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i.
+    """
+    if not record.cell.get("training", {}).get("one_by_one"):
+        return {}
+    head = "train/member-"
+    seconds = {str(p["name"]).removeprefix(head): p.get("seconds") for p in record.phases if p["name"].startswith(head)}
+    if not seconds:
+        # One network is not timed apart from its training.
+        seconds = {"000": next((p.get("seconds") for p in record.phases if p["name"] == "train"), None)}
+    times = {int(member): value for member, value in seconds.items() if value is not None}
+    sizes = (record.partition or {}).get("sizes") or [1]
+    if len(times) < len(seconds) or max(times, default=0) >= len(sizes):
+        return {}
+    expected = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
+    return {
+        "serial_seconds": math.fsum(times.values()),
+        "longest_seconds": max(times.values()),
+        "expected_seconds": expected,
+    }
 
 
 def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:

@@ -122,6 +122,17 @@ def _cut(key: str, value: str) -> str:
     return value[:12] if key.endswith("sha256") else value
 
 
+def reference_row(group: Group) -> tuple[str, str]:
+    """Name the row of the reference; where it is not clear which that is, the name is empty and a reason follows."""
+    named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
+    plain = [name for name in named if name == REFERENCE] or named
+    if not plain:
+        return "", f"the reference ({REFERENCE}) has no record here"
+    if len(plain) > 1:
+        return "", f"the reference has several rows ({'; '.join(plain)})"
+    return plain[0], ""
+
+
 def one_record_a_cell(group: Group) -> tuple[pd.DataFrame, list[str]]:
     """Choose the record that counts for each cell, whatever machine it is from.
 

@@ -28,6 +28,21 @@ def whole(value: float, spread: float | None) -> str:
     return _with_spread(value, spread, 0)
 
 
+def points(value: float) -> str:
+    """Write a share in points (hundredths), two decimals."""
+    return f"{100 * value:.2f}"
+
+
+def difference(mean: float, low: float | None, high: float | None) -> str:
+    """Write a difference of shares in points with its interval, if there is one: -1.20 (-3.10 to 0.70)."""
+    return points(mean) if low is None or high is None else f"{points(mean)} ({points(low)} to {points(high)})"
+
+
+def probability(p: float) -> str:
+    """Write a p-value, three decimals."""
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
 def _decimals(value: float) -> int:
     size = abs(value)
     for limit, decimals in ((100, 1), (10, 2), (0.1, 3), (0.01, 4)):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 from tabulate import tabulate
 
 from unlearnbench.errors import unknown_name
-from unlearnbench.report.tables import Table
+from unlearnbench.report.table import Table
 
 FORMATS = ("text", "md", "latex", "csv")
 _LATEX = {
@@ -23,6 +23,8 @@ _LATEX = {
     "±": r"\ensuremath{\pm}",
     "†": r"\ensuremath{\dagger}",
 }
+# Stand around a marked cell until tabulate has escaped the rest; of the private use area, so in no text.
+_BOLD = {"\ue000": r"\textbf{", "\ue001": "}"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -72,12 +74,13 @@ def _quoted(text: str) -> str:
 
 
 def _text(table: Table) -> str:
-    body = tabulate(_rows(table), headers=list(table.shown.columns), tablefmt="simple", disable_numparse=True)
+    rows = _rows(table, lambda cell: f"{cell} =")
+    body = tabulate(rows, headers=list(table.shown.columns), tablefmt="simple", disable_numparse=True)
     return "\n".join([table.caption, "", body, "", *table.notes, ""])
 
 
 def _markdown(table: Table) -> str:
-    rows = [[_escaped_markdown(cell) for cell in row] for row in _rows(table)]
+    rows = _rows(table, lambda cell: f"**{cell}**", _escaped_markdown)
     heads = [_escaped_markdown(name) for name in table.shown.columns]
     body = tabulate(rows, headers=heads, tablefmt="pipe", disable_numparse=True, colalign=_alignment(table))
     notes = [f"- {_escaped_markdown(note)}" for note in table.notes]
@@ -86,11 +89,11 @@ def _markdown(table: Table) -> str:
 
 def _latex(table: Table) -> str:
     heads = list(table.shown.columns)
-    body = tabulate(
-        _rows(table), headers=heads, tablefmt="latex_booktabs", disable_numparse=True, colalign=_alignment(table)
-    )
-    for char in "±†":
-        body = body.replace(char, _LATEX[char])
+    before, after = _BOLD
+    rows = _rows(table, lambda cell: f"{before}{cell}{after}", lambda cell: cell.replace(before, "").replace(after, ""))
+    body = tabulate(rows, headers=heads, tablefmt="latex_booktabs", disable_numparse=True, colalign=_alignment(table))
+    for char, command in (*((char, _LATEX[char]) for char in "±†"), *_BOLD.items()):
+        body = body.replace(char, command)
     notes = [f"% {' '.join(note.split())}" for note in table.notes]
     caption = rf"\caption{{{escaped_latex(table.caption)}}}"
     head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", caption]
@@ -107,8 +110,10 @@ def _escaped_markdown(text: str) -> str:
     return "".join(f"\\{char}" if char in "\\|*_[]<>`" else char for char in flat)
 
 
-def _rows(table: Table) -> list[list[str]]:
-    return [[str(cell) for cell in row] for row in table.shown.itertuples(index=False, name=None)]
+def _rows(table: Table, mark: Callable[[str], str], escape: Callable[[str], str] = str) -> list[list[str]]:
+    marked = {(row, table.shown.columns.get_loc(column)) for row, column in table.marked}
+    cells = [[escape(str(cell)) for cell in row] for row in table.shown.itertuples(index=False, name=None)]
+    return [[mark(cell) if (i, j) in marked else cell for j, cell in enumerate(row)] for i, row in enumerate(cells)]
 
 
 def _alignment(table: Table) -> list[str]:
@@ -116,5 +121,5 @@ def _alignment(table: Table) -> list[str]:
 
 
 def _is_numeric(cell: Any) -> bool:
-    text = str(cell).lstrip("-")
+    text = str(cell).lstrip("-+=< ")
     return not text or text[0].isdigit()

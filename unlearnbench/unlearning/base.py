@@ -36,10 +36,14 @@ class Unlearner(Component, ABC):
     Attributes:
         claim: What it says of its forgetting.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
+        deletes_at_inference: Whether the forgotten nodes and their edges are gone from the graph it
+            passes messages over. False is for a control that does nothing at all: it is scored with
+            the graph as it was before the request, and its record says so.
     """
 
     claim: Claim = Claim.NONE
     claim_reason: str = ""
+    deletes_at_inference: bool = True
 
     @abstractmethod
     def fit(self, task: Task) -> None:

@@ -1,0 +1,86 @@
+"""Controls that forget more than they were told: a network never trained, and one driven away from the request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+
+
+class RandomInit(PostHoc):
+    """Draws the network anew and does not train it: nothing is left of the request, nor of anything else.
+
+    The initial weights are others than those Retrain starts from, so that it is not close to the
+    trained network by having the same start.
+    """
+
+    name = "random-init"
+    version = 1
+    summary = "Control: a network drawn anew and never trained."
+    reference = "the incompetent teacher of Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"
+    claim = Claim.NONE
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Draw another network."""
+        untrained = replace(retained, training=replace(retained.training, epochs=0))
+        return train_networks(untrained, [retained.graph], [0], role=self.name)
+
+
+class OverForget(PostHoc):
+    """Climbs the loss of the nodes to be forgotten, for so many steps, whatever else it costs.
+
+    The loss is the mean cross-entropy of the request's nodes in the graph from before the request,
+    in evaluation mode: without dropout, as the network that is deployed has it. A step of Adam
+    moves no parameter by more than a few times the learning rate, however steep the loss, so that
+    parameters stay finite.
+    """
+
+    name = "over-forget"
+    version = 1
+    summary = "Control: gradient ascent on the request's loss."
+    reference = "negative gradient of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"
+    claim = Claim.NONE
+
+    class Params(ComponentParams):
+        """How far."""
+
+        steps: int = Field(default=20, ge=1, description="Steps of Adam.")
+        lr: float = Field(default=0.001, gt=0, description="Learning rate.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Climb in place."""
+        parameters = network.parameters()
+        # The usual epsilon would hold a network still that fits the request all but perfectly.
+        optimiser = torch.optim.Adam(parameters, lr=self.params.lr, eps=1e-16, maximize=True)
+        for _ in range(self.params.steps):
+            gradients = torch.autograd.grad(loss(network, task.graph, request.ids), parameters)
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            optimiser.step()
+        for parameter in parameters:
+            parameter.grad = None
+        retained.count(steps=self.params.steps, node_epochs=self.params.steps * task.graph.num_nodes)
+        return network
+
+
+def loss(network: Networks, graph: Graph, ids: Tensor) -> Tensor:
+    """Give the mean cross-entropy of some nodes of a graph, in evaluation mode.
+
+    Args:
+        network: A stack of one network.
+        graph: What messages pass over, with labels.
+        ids: int64 [t], the nodes.
+    """
+    ((_, logits),) = network.answers([graph])
+    at = graph.positions(ids)
+    return functional.cross_entropy(logits[at], graph.y[at])

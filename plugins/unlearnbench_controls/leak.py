@@ -1,0 +1,54 @@
+"""Retraining that goes on seeing some of what it was told to forget."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.component import ComponentParams
+from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.requests import Request, rounded_half_up
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+
+
+class RetrainLeak(PostHoc):
+    """Trains from scratch on the retained nodes and a share of those to be forgotten.
+
+    Equals Retrain at k = 0 and the network from before the request at k = 1: a measure of
+    forgetting must grow worse with k. A later request is leaked from in its turn; what leaked of
+    the former ones is then gone.
+    """
+
+    name = "retrain-leak"
+    version = 1
+    summary = "Control: Retrain that keeps a share of the request."
+    reference = "Retrain of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024, with a leak put in"
+    claim = Claim.NONE
+
+    class Params(ComponentParams):
+        """The share."""
+
+        k: float = Field(default=0.5, ge=0, le=1, description="Share of the request it goes on training on.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Train a new network on the retained nodes and what leaks."""
+        gone = request.ids[~torch.isin(request.ids, leaked(request.ids, self.params.k, task))]
+        return train_networks(retained, [task.graph.without(gone)], [0])
+
+
+def leaked(ids: Tensor, k: float, task: Task) -> Tensor:
+    """Choose the share k of a request, rounded half up: a smaller share is part of every larger one.
+
+    Args:
+        ids: int64 [t].
+        k: In [0, 1].
+        task: Its seed is the key of the choice.
+
+    Returns:
+        The ids with the smallest keyed hash of (seed, id).
+    """
+    order = seeds.keyed_hash(ids, task.key("retrain-leak")).argsort(stable=True).to(ids.device)
+    return ids[order[: rounded_half_up(k, len(ids))]]

@@ -1,0 +1,53 @@
+"""Controls that keep the weights: with the forgotten edges gone at inference, and with nothing gone."""
+
+from __future__ import annotations
+
+from unlearnbench.gnn import Networks
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+
+
+class NoOp(PostHoc):
+    """Keeps the weights; the graph it is asked about no longer has the forgotten nodes and their edges.
+
+    A measure of forgetting that does not tell it from Retrain where Retrain differs from the
+    trained network sees nothing.
+    """
+
+    name = "noop"
+    version = 1
+    summary = "Control: weights kept, the forgotten edges gone at inference."
+    reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024, as a control"
+    claim = Claim.NONE
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Change nothing."""
+        return network
+
+
+class UtU(NoOp):
+    """Unlinks what is forgotten and keeps the weights (Tan et al., WWW 2024, section 3).
+
+    The paper forgets edges. To unlink all edges of a node is what the harness does for every
+    method, so that for requests of nodes nothing is left to do.
+    """
+
+    name = "utu"
+    summary = "Unlink to Unlearn: for requests of nodes the same as noop."
+    reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024"
+
+
+class NoOpFull(NoOp):
+    """Does nothing at all: it passes messages over the forgotten nodes as before.
+
+    The one method that holds the former task after a request; its queries are those from before.
+    """
+
+    name = "noop-full"
+    summary = "Control: nothing at all happens, at inference neither."
+    reference = "the control without the unlinking of Tan et al., Unlink to Unlearn, WWW 2024"
+    deletes_at_inference = False
+
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Do nothing, and go on holding the task from before."""

@@ -1,0 +1,89 @@
+"""Experiments of the package: every one can be planned, narrowed and extended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import command, install
+
+from unlearnbench.config import RunConfig
+from unlearnbench.errors import UsageError
+from unlearnbench.experiments import configs, experiment_names, find_experiment
+from unlearnbench.plugins import load_catalogue
+from unlearnbench.resolve import resolve
+
+__all__ = ["command", "install"]
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_names_only_what_there_is(name: str) -> None:
+    experiment = find_experiment(name)
+    catalogue = load_catalogue()
+    assert experiment.title
+    assert experiment.source
+    for config in configs(experiment, {}):
+        for kind, names in (("unlearner", config.methods), ("model", config.models), ("dataset", config.datasets)):
+            for bracket in config.brackets(names):
+                resolve(catalogue, kind, bracket)
+
+
+def test_the_papers_grid_is_whole() -> None:
+    (config,) = configs(find_experiment("graphrevoker-www24"), {})
+    assert config.models == ["gat", "gcn", "sage", "appnp", "jknet"]
+    assert config.datasets == ["cora", "citeseer", "lastfm-asia", "flickr"]
+    assert config.repetition_numbers() == list(range(10))
+    assert config.forget_amount().ratio == 0.005
+    assert {"grapheraser[preset=paper]", "graphrevoker[preset=released]", "noop"} <= set(map(str, config.methods))
+    assert config.reference
+
+
+def test_the_factorial_multiplies_partitioners_with_aggregators() -> None:
+    (config,) = configs(find_experiment("factorial"), {})
+    assert len(config.brackets(config.methods)) == 25
+
+
+def test_datasets_and_models_narrow_methods_are_added_the_rest_replaces() -> None:
+    given = {"datasets": ["citeseer"], "models": ["gcn"], "methods": ["steady"], "repetitions": 2}
+    (config,) = configs(find_experiment("graphrevoker-www24"), given)
+    assert (config.datasets, config.models, config.repetitions) == (["citeseer"], ["gcn"], 2)
+    assert config.methods[-1] == "steady"
+    assert "sisa" in config.methods
+    (config,) = configs(find_experiment("graphrevoker-www24"), {"seeds": [3, 4]})
+    assert config.repetition_numbers() == [3, 4]
+
+
+def test_what_an_experiment_does_not_have_is_told() -> None:
+    with pytest.raises(UsageError, match="no dataset 'pubmed'") as caught:
+        configs(find_experiment("www24-poison"), {"datasets": ["pubmed"]})
+    assert "cora, citeseer" in caught.value.hint
+    with pytest.raises(UsageError, match="Unknown experiment"):
+        find_experiment("graphrevoker-www42")
+
+
+def test_grids_become_one_plan_with_every_cell_once(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid: dict[str, Any] = {"datasets": ["toy"], "methods": ["steady"], "repetitions": 2}
+
+    def two(*arguments: Any) -> list[RunConfig]:
+        return [RunConfig(**grid, epochs=2), RunConfig(**{**grid, "repetitions": 3}, epochs=2)]
+
+    monkeypatch.setattr("unlearnbench.experiments.configs", two)
+    told = command("run", "--experiment", "cost", "--dry-run")
+    lines = [line for line in told.out.splitlines() if "steady" in line]
+    assert len(lines) == len(set(lines)) == 3
+
+
+def test_a_dataset_that_cannot_be_had_stops_a_run_unless_it_may_be_skipped(command: Any, tmp_path: Path) -> None:
+    asked = ("run", "-m", "steady", "-d", "toy,cora,citeseer", "--epochs", "1", "--offline", "--data-root", "none")
+    told = command(*asked)
+    assert told.code == 2
+    assert "Dataset cora" in told.err
+    assert "Dataset citeseer" in told.err
+    assert "--skip-missing" in told.err
+    told = command(*asked, "--skip-missing", "--repetitions", "1")
+    assert told.code == 0
+    assert "left out: Dataset cora" in told.err
+    assert len(list(tmp_path.glob("results/records/*/toy/*/*.json"))) == 2
+    told = command("run", "-m", "steady", "-d", "cora", "--offline", "--data-root", "none", "--skip-missing")
+    assert told.code == 2

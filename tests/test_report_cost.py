@@ -1,0 +1,82 @@
+"""The ledger of costs, on records whose numbers are worked by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from record_samples import make_record
+
+from unlearnbench.record import Record
+from unlearnbench.report.cost import break_even, build_cost_tables
+from unlearnbench.report.frame import frame_of
+
+
+def costly(method: str, deletions: int, seconds: float, repetition: int = 0, **more: Any) -> Record:
+    """Make a record of a request of so many nodes that took so many seconds."""
+    record = make_record(method, repetition, seconds=seconds, **more)
+    cell = {**record.cell, "protocol": {**record.cell["protocol"], "forget": {"kind": "node", "count": deletions}}}
+    return record.model_copy(
+        update={"cell": cell, "key": f"{record.key[:20]}{deletions:04d}", "requests": [{"count": deletions}]}
+    )
+
+
+def test_time_against_deletions_and_where_it_breaks_even() -> None:
+    records = [costly("retrain", count, 1.0, r) for count in (1, 5, 14) for r in range(2)]
+    records += [costly("sisa", count, seconds, r) for count, seconds in ((1, 0.2), (5, 0.6), (14, 1.4)) for r in (0, 1)]
+    (table,) = build_cost_tables(frame_of(records))
+    shown = table.shown.set_index("method")
+    assert list(shown.columns) == ["1", "5", "14", "break-even"]
+    assert shown.loc["sisa", "1"].startswith("0.200")
+    assert "(0.20" in shown.loc["sisa", "1"]
+    # 0.6 at 5 and 1.4 at 14: 1 is reached half way.
+    assert shown.loc["sisa", "break-even"] == "10"
+    assert shown.loc["retrain", "break-even"] == ""
+    assert "Made by: unlearnbench report results --table cost" in table.notes
+
+
+@pytest.mark.parametrize(
+    ("mine", "expected"),
+    [({1: 0.5, 2: 0.9}, None), ({1: 1.0, 2: 3.0}, 0.0), ({1: 0.5, 3: 1.5}, 2.0), ({}, None)],
+)
+def test_break_even(mine: dict[int, float], expected: float | None) -> None:
+    assert break_even(mine, {1: 1.0, 2: 1.0, 3: 1.0}) == expected
+
+
+def one_by_one(method: str, phases: list[dict[str, Any]], partition: dict[str, Any] | None) -> Record:
+    record = costly(method, 14, 1.0)
+    cell = {**record.cell, "training": {**record.cell["training"], "one_by_one": True}}
+    counts = {**record.counts, "parameter_bytes": 2048}
+    return record.model_copy(update={"cell": cell, "phases": phases, "partition": partition, "counts": counts})
+
+
+def test_stages_come_from_members_trained_one_by_one() -> None:
+    phases = [{"name": "partition", "seconds": 0.5}, {"name": "train", "seconds": 3.1}]
+    phases += [{"name": f"train/member-{m:03d}", "seconds": s} for m, s in enumerate((1.0, 2.0))]
+    sisa = one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})
+    retrain = one_by_one("retrain", [{"name": "train", "seconds": 4.0}], None)
+    (table,) = build_cost_tables(frame_of([sisa, retrain]))
+    data = table.data.set_index("method")
+    assert data.loc["sisa", "serial_seconds"] == 3.0
+    assert data.loc["sisa", "longest_seconds"] == 2.0
+    assert data.loc["sisa", "expected_seconds"] == pytest.approx(0.75 * 1.0 + 0.25 * 2.0)
+    assert data.loc["sisa", "partition_seconds"] == 0.5
+    assert data.loc["retrain", "serial_seconds"] == data.loc["retrain", "expected_seconds"] == 4.0
+    assert table.shown.set_index("method").loc["sisa", "parameters KiB"] == "2"
+
+
+def test_members_whose_seconds_lack_give_no_sum() -> None:
+    phases = [{"name": "train/member-000", "seconds": 1.0}, {"name": "train/member-001", "seconds": None}]
+    frame = frame_of([one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})])
+    assert frame["serial_seconds"].isna().all()
+    assert build_cost_tables(frame) == []
+
+
+def test_a_time_from_a_busy_machine_is_marked() -> None:
+    records = [costly("retrain", 1, 1.0), costly("sisa", 1, 0.5, exclusive=False)]
+    (table,) = build_cost_tables(frame_of(records))
+    assert table.shown.set_index("method").loc["sisa", "1"].endswith("*")
+
+
+def test_records_that_say_no_number_of_nodes_are_left_out() -> None:
+    assert build_cost_tables(frame_of([make_record("sisa").model_copy(update={"requests": []})])) == []

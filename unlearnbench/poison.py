@@ -1,0 +1,74 @@
+"""Poison: wrong nodes injected into the training graph, to see what forgetting them repairs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import UsageError
+from unlearnbench.graph import Graph
+
+
+@dataclass(frozen=True)
+class Poison:
+    """What is injected (paper, appendix "Unlearning Power": 100 nodes with a wrong label and 10 random edges each).
+
+    The paper does not say what features an injected node has, nor relative to what its label is
+    wrong: here it copies the features of a random training node and has any other label than
+    that node's.
+
+    Args:
+        nodes: Nodes injected.
+        edges: Undirected edges of each, to different training nodes.
+    """
+
+    nodes: int = 100
+    edges: int = 10
+
+    def canonical(self) -> dict[str, Any]:
+        """Give the plain values a cell's key is made of."""
+        return asdict(self)
+
+
+def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generator) -> tuple[Graph, Tensor]:
+    """Add wrong nodes to a graph.
+
+    Args:
+        graph: The graph; it is not changed.
+        train: int64 [m], ids of the training nodes: whom they are copied from and joined to.
+        poison: How many of what.
+        generator: Where chance comes from.
+
+    Returns:
+        The graph with the injected nodes behind its own, and their ids, int64 [poison.nodes],
+        larger than every other id.
+
+    Raises:
+        UsageError: There are fewer training nodes than edges of one node, or only one class.
+    """
+    if len(train) < poison.edges:
+        raise UsageError(
+            f"An injected node has {poison.edges} edges to different training nodes, but there are {len(train)}.",
+            "Use a larger graph.",
+        )
+    if graph.num_classes < 2:
+        raise UsageError("A graph of one class has no wrong label.", "Use a graph of two classes or more.")
+    copied = graph.positions(train[torch.randint(len(train), (poison.nodes,), generator=generator)])
+    shift = torch.randint(1, graph.num_classes, (poison.nodes,), generator=generator)
+    y = (graph.y[copied] + shift) % graph.num_classes
+    chosen = [torch.randperm(len(train), generator=generator)[: poison.edges] for _ in range(poison.nodes)]
+    target = graph.positions(train[torch.cat(chosen)])
+    source = torch.repeat_interleave(torch.arange(poison.nodes), poison.edges) + graph.num_nodes
+    ids = torch.arange(poison.nodes) + int(graph.ids.max()) + 1
+    edges = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
+    whole = Graph(
+        torch.cat([graph.x, graph.x[copied]]),
+        torch.cat([graph.y, y]),
+        torch.cat([graph.edge_index, edges], dim=1),
+        torch.cat([graph.ids, ids]),
+        graph.num_classes,
+    )
+    return whole, ids

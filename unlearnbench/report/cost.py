@@ -1,0 +1,189 @@
+"""The ledger of costs: what each stage takes, and unlearning time against the number of deletions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report import numbers
+from unlearnbench.report.averages import geometric_mean, mean, sample_sd
+from unlearnbench.report.frame import canonical
+from unlearnbench.report.grouping import REFERENCE, busiest_machine, known
+from unlearnbench.report.table import Table
+
+STAGES = {
+    "partition s": "partition_seconds",
+    "aggregate s": "aggregate_seconds",
+    "train one by one s": "serial_seconds",
+    "longest shard s": "longest_seconds",
+    "one deletion s": "expected_seconds",
+}
+_KIB = 1024
+
+
+def build_cost_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
+    """Build, for each dataset, model and device, the stages of a method's life and its time against deletions.
+
+    Args:
+        frame: What `load_records` gave, or a part of it.
+        source: The results folder as the user wrote it.
+
+    Returns:
+        Two tables a place; the one of stages only where members were trained one by one.
+    """
+    frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
+    frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
+    problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
+    last = (*problems, f"Made by: unlearnbench report {source} --table cost")
+    tables = []
+    for _, part in frame.groupby("place", sort=True):
+        serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
+        machine = busiest_machine(serial)
+        serial = serial[serial["machine"] == machine]
+        if serial.empty:
+            continue
+        apart = serial["serial_seconds"].notna()
+        if apart.any():
+            tables.append(_stages(serial[apart], machine, last))
+        lockstep = serial[[not json.loads(text).get("one_by_one") for text in serial["training_config"]]]
+        if not lockstep.empty:
+            tables.append(_curve(lockstep, machine, last))
+    return tables
+
+
+def break_even(seconds: dict[int, float], reference: dict[int, float]) -> float | None:
+    """Find from how many deletions on a method takes as long as Retrain, by linear interpolation of the ratio.
+
+    Args:
+        seconds: Deletions to the method's mean seconds.
+        reference: Deletions to Retrain's.
+
+    Returns:
+        The number of deletions; 0: it takes as long from the first measured one on; None: it is
+        faster at every number measured.
+    """
+    counts = sorted(seconds.keys() & reference.keys())
+    ratios = [seconds[count] / reference[count] for count in counts]
+    if not ratios:
+        return None
+    if ratios[0] >= 1:
+        return 0.0
+    for left in range(len(counts) - 1):
+        low, high = ratios[left], ratios[left + 1]
+        if low < 1 <= high:
+            return counts[left] + (counts[left + 1] - counts[left]) * (1 - low) / (high - low)
+    return None
+
+
+def curve(part: pd.DataFrame) -> pd.DataFrame:
+    """Average unlearning times: one row per method and number of deletions.
+
+    Args:
+        part: Records of one place and machine, one row each.
+
+    Returns:
+        Columns `method`, `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of the
+        ratios to Retrain within repetitions.
+    """
+    references = part[part["method_name"] == REFERENCE].set_index(["deletions", "seed", "repetition"])
+    known_reference = references["unlearn_seconds"].to_dict()
+    rows: list[dict[str, Any]] = []
+    for (method, deletions), cells in part.groupby(["method", "deletions"], sort=True):
+        values = known(cells["unlearn_seconds"])
+        keys = zip(cells["deletions"], cells["seed"], cells["repetition"], strict=True)
+        pairs = [(mine, known_reference.get(key)) for mine, key in zip(cells["unlearn_seconds"], keys, strict=True)]
+        rows.append(
+            {
+                "method": method,
+                "deletions": int(str(deletions)),
+                "n": len(values),
+                "quiet": int(cells["exclusive"].fillna(False).sum()),
+                "seconds": mean(values),
+                "sd": sample_sd(values),
+                "ratio": geometric_mean([mine / other for mine, other in pairs if other and mine > 0]),
+                "shards_hit": mean(known(cells["shards_hit"])),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _curve(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
+    data = curve(part)
+    names = dict(zip(part["method"], part["method_name"], strict=True))
+    reference = _by_count(data[[names[method] == REFERENCE for method in data["method"]]])
+    shown = []
+    for method, rows in data.groupby("method", sort=False):
+        row = {"method": str(method)}
+        for _, one in rows.iterrows():
+            text = numbers.seconds(one["seconds"], None if pd.isna(one["sd"]) else one["sd"])
+            if names[method] != REFERENCE and not pd.isna(one["ratio"]):
+                text += f" ({numbers.ratio(one['ratio'], None)} x)"
+            row[str(one["deletions"])] = text + (" *" if one["quiet"] < one["n"] else "")
+        even = break_even(_by_count(rows), reference) if names[method] != REFERENCE else None
+        row["break-even"] = "" if names[method] == REFERENCE or not reference else _shown_even(even)
+        shown.append(row)
+    table = pd.DataFrame(shown).fillna("")
+    counts = sorted(set(data["deletions"]))
+    table = table[["method", *map(str, counts), "break-even"]]
+    notes = [
+        "Columns: nodes deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in brackets"
+        " the geometric mean of the ratios to Retrain within repetitions.",
+        "Break-even: deletions from which on Retrain is as fast (ratio 1, interpolated linearly between the numbers"
+        " measured).",
+        f"n: {', '.join(sorted({str(n) for n in data['n']}))} repetitions; times of machine {machine}, run serially,"
+        f" threads: {', '.join(sorted({str(value) for value in part['threads'].dropna()}))}.",
+    ]
+    if (data["quiet"] < data["n"]).any():
+        notes.append("* records that may have met a busy machine.")
+    return Table("cost", f"Time against deletions: {_name(part)}.", table, _raw(data, part, machine), (*notes, *last))
+
+
+def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
+    rows, raw = [], []
+    for method, cells in part.groupby("method", sort=True):
+        values = {title: mean(known(cells[column])) for title, column in STAGES.items()}
+        size = mean(known(cells["parameter_bytes"]))
+        shown = {title: "" if value is None else numbers.seconds(value, None) for title, value in values.items()}
+        kib = "" if size is None else numbers.whole(size / _KIB, None)
+        rows.append({"method": str(method), "n": str(len(cells)), **shown, "parameters KiB": kib})
+        raw.append({"method": method, "n": len(cells), **{STAGES[k]: v for k, v in values.items()}, "bytes": size})
+    notes = (
+        "Members trained one after the other. longest shard: what training takes with a machine a member. one deletion:"
+        " expected seconds of retraining for one node drawn uniformly, sum of n_i/N t_i, aggregator not included.",
+        "parameters: what is deployed, all members and the aggregator.",
+        f"Times of machine {machine}; threads: {', '.join(sorted({str(v) for v in part['threads'].dropna()}))}.",
+        *last,
+    )
+    return Table("cost", f"Stages: {_name(part)}.", pd.DataFrame(rows), _raw(pd.DataFrame(raw), part, machine), notes)
+
+
+def _by_count(rows: pd.DataFrame) -> dict[int, float]:
+    known_rows = rows[rows["seconds"].notna()]
+    return dict(zip(known_rows["deletions"], known_rows["seconds"], strict=True))
+
+
+def _shown_even(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return "never faster" if value == 0 else f"{value:.0f}"
+
+
+def _place(row: pd.Series[Any]) -> str:
+    protocol = {name: value for name, value in json.loads(row["protocol_config"]).items() if name != "forget"}
+    training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
+    parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]
+    return canonical([*parts, protocol, training, row["device"]])
+
+
+def _name(part: pd.DataFrame) -> str:
+    first = part.iloc[0]
+    return f"{first['dataset']}, {first['model']} on {first['device']}"
+
+
+def _raw(data: pd.DataFrame, part: pd.DataFrame, machine: str) -> pd.DataFrame:
+    first = part.iloc[0]
+    front = {"table": "cost", "dataset": first["dataset"], "model": first["model"], "device": first["device"]}
+    front |= {"time_machine": machine}
+    return data.assign(**front)[[*front, *data.columns]]

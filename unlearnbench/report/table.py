@@ -1,0 +1,123 @@
+"""One table, and what must be said below every one of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.aggregate import STATUSES, Aggregate
+from unlearnbench.report.grouping import Group
+
+TORCH_MARK = " †"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table, ready to be written in any format.
+
+    Args:
+        name: Which table: a key of `TABLES`.
+        caption: One sentence.
+        shown: Text, as people read it.
+        data: Raw numbers with the facets of the table in front, as programs read it.
+        notes: Sentences that stand below.
+        marked: Cells of `shown` that stand out: (position of the row, name of the column).
+    """
+
+    name: str
+    caption: str
+    shown: pd.DataFrame = field(repr=False)
+    data: pd.DataFrame = field(repr=False)
+    notes: tuple[str, ...]
+    marked: frozenset[tuple[int, str]] = frozenset()
+
+
+def shown_names(found: Aggregate) -> list[str]:
+    """Name the rows as people read them: marked where another torch made them."""
+    foreign = _foreign_torch(found)
+    return [row + (TORCH_MARK if row in foreign else "") for row in found.data["method"]]
+
+
+def shown_count(number: int, expected: int) -> str:
+    """Write how many repetitions there are, and of how many where some lack."""
+    return str(number) if number == expected else f"{number}/{expected}"
+
+
+def shown_statuses(data: pd.DataFrame) -> list[str]:
+    """Say of each row what did not end well."""
+    return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for _, row in data.iterrows()]
+
+
+def with_facets(name: str, found: Aggregate, data: pd.DataFrame, **more: str) -> pd.DataFrame:
+    """Put what all records of the table share around its raw numbers."""
+    facets = found.group.facets
+    front = {key: value for key, value in facets.items() if not key.endswith("_config")}
+    back = {key: value for key, value in facets.items() if key.endswith("_config")}
+    front = {"table": name, **front, **more}
+    return data.assign(**front, **back)[[*front, *data.columns, *back]]
+
+
+def origin_notes(found: Aggregate, has_views: bool) -> Iterator[str]:
+    """Say by what protocol, where and with what the records were made, and what failed."""
+    group = found.group
+    protocol = json.loads(group.facets["protocol_config"])
+    settings = json.loads(group.facets["training_config"]).items()
+    training = ", ".join(f"{key} {value}" for key, value in settings if value is not False)
+    split = protocol.get("split", [])
+    shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
+    yield (
+        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {group.facets['forget']} forgotten; split"
+        f" {shares}; training: {training or 'not recorded'};"
+        f" dataset {group.facets['dataset']}, sha256 {group.facets['dataset_sha256'][:12] or 'unknown'}."
+    )
+    if has_views:
+        yield (
+            "View shard: a member passes messages over its own shard and the nodes asked for; full: over all retained"
+            " training nodes and the nodes asked for."
+        )
+    machines = ", ".join(sorted(set(found.chosen["machine"])))
+    threads = ", ".join(sorted({str(value) for value in found.chosen["threads"].dropna()}))
+    yield f"Device {group.facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
+    yield f"Versions: {_components(group)}; {_packages(found)}."
+    for row, versions in _foreign_torch(found).items():
+        yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
+    for _, failed in found.data[found.data["failures"] != ""].iterrows():
+        yield f"{failed['method']}: failures: {failed['failures']}."
+
+
+def _foreign_torch(found: Aggregate) -> dict[str, str]:
+    """Name the rows that ran with other versions of torch than most records of the table."""
+    ok = found.chosen[found.chosen["status"] == "ok"]
+    counts = ok["torch"].value_counts()
+    if len(counts) < 2:
+        return {}
+    most = min(counts.index, key=lambda version: (-int(counts[version]), version))
+    versions = {row: sorted(set(part["torch"])) for row, part in ok.groupby("row")}
+    return {str(row): ", ".join(found) for row, found in versions.items() if found != [most]}
+
+
+def _components(group: Group) -> str:
+    configs = [group.facets["dataset_config"], group.facets["model_config"], *sorted(set(group.frame["method_config"]))]
+    named = {pair for config in configs for pair in _versions(json.loads(config))}
+    return ", ".join(f"{name} {version}" for name, version in sorted(named))
+
+
+def _versions(tree: Any) -> Iterator[tuple[str, str]]:
+    """Walk a canonical tree and give each component with its version."""
+    if isinstance(tree, dict):
+        if isinstance(tree.get("name"), str) and "version" in tree:
+            yield tree["name"], str(tree["version"])
+        for value in tree.values():
+            yield from _versions(value)
+
+
+def _packages(found: Aggregate) -> str:
+    said = []
+    for name in ("unlearnbench", "torch"):
+        versions = sorted(set(found.chosen[name]) - {""})
+        said.append(f"{name} {', '.join(versions) or 'not recorded'}")
+    return "; ".join(said)

@@ -1,0 +1,37 @@
+"""Tests and intervals over the repetitions of an experiment: numbers in, numbers out.
+
+What cannot be computed is None with a reason beside it, never nan. docs/statistics.md says which
+question each function answers, and what it cannot show.
+"""
+
+from unlearnbench.statistics.energy import Energy, Permutation, energy_statistic, permutation_test
+from unlearnbench.statistics.multiplicity import holm
+from unlearnbench.statistics.paired import (
+    ALPHA,
+    Equivalence,
+    Paired,
+    Prediction,
+    corrected_paired_t,
+    detectable_difference,
+    equivalence,
+    prediction_interval,
+)
+from unlearnbench.statistics.trend import Trend, page_trend
+
+__all__ = [
+    "ALPHA",
+    "Energy",
+    "Equivalence",
+    "Paired",
+    "Permutation",
+    "Prediction",
+    "Trend",
+    "corrected_paired_t",
+    "detectable_difference",
+    "energy_statistic",
+    "equivalence",
+    "holm",
+    "page_trend",
+    "permutation_test",
+    "prediction_interval",
+]

@@ -1,0 +1,178 @@
+"""Do two groups of runs differ as distributions, given nothing but their pairwise distances?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unlearnbench.errors import UsageError
+
+Floats = NDArray[np.float64]
+# Sums of the same distances in another order differ by rounding; they count as equal.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Energy:
+    """An energy statistic and what it is made of, in the unit of the distances.
+
+    Args:
+        statistic: 2 across - first - second; about 0 where both sides have one distribution.
+        across: Mean distance between a run of one side and a run of the other.
+        first: Mean distance between different runs of the first side.
+        second: The same of the second side: the floor, if its runs are retrainings.
+        reason: Why something above is None; empty otherwise.
+    """
+
+    statistic: float | None = None
+    across: float | None = None
+    first: float | None = None
+    second: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """What a permutation test of an energy statistic found.
+
+    Args:
+        energy: The statistic of the runs as they are labelled.
+        p: (1 + relabellings at least as extreme) / (1 + relabellings).
+        relabellings: How many others were looked at.
+        exact: Whether these are all there are.
+        reason: Why p is None; empty otherwise.
+    """
+
+    energy: Energy
+    p: float | None = None
+    relabellings: int = 0
+    exact: bool = False
+    reason: str = ""
+
+
+def energy_statistic(
+    distance_matrix: ArrayLike, labels: Sequence[int], leave_out: NDArray[np.bool_] | None = None
+) -> Energy:
+    """Compare two groups of runs: 2 E m(A,G) - E m(A,A') - E m(G,G').
+
+    Székely and Rizzo, Energy statistics, Journal of Statistical Planning and Inference 143, 2013;
+    means over pairs of different runs (the U-statistic, so it may fall below 0).
+
+    Args:
+        distance_matrix: [n, n], symmetric; the diagonal is not looked at.
+        labels: n values: 0 for the first side (A), 1 for the second (G).
+        leave_out: [n, n], symmetric; true for pairs that never count, as runs of equal seeds.
+
+    Raises:
+        UsageError: Shapes or labels do not fit.
+    """
+    distances, used = _checked(distance_matrix, leave_out)
+    marks = np.asarray(labels)
+    if marks.shape != (len(distances),) or not np.isin(marks, (0, 1)).all():
+        raise UsageError(f"{marks.size} labels for {len(distances)} runs.", "One label a run is needed, 0 or 1.")
+    if not np.isfinite(distances[used]).all():
+        return Energy(reason="a distance is not a finite number")
+    means = _means(distances, used, (marks == 0)[None])[:, 0]
+    if np.isnan(means).any():
+        return Energy(reason="a side, or the space between the sides, has no pair of runs")
+    across, first, second = (float(value) for value in means)
+    return Energy(2 * across - first - second, across, first, second)
+
+
+def permutation_test(
+    distance_matrix: ArrayLike,
+    sizes: tuple[int, int],
+    generator: np.random.Generator,
+    permutations: int = 9999,
+    leave_out: NDArray[np.bool_] | None = None,
+) -> Permutation:
+    """Test whether two groups of runs have one distribution, by exchanging the labels of runs.
+
+    All relabellings are looked at if there are no more than `permutations` others. Exact where
+    all runs are independent. Pairs left out are left out under every relabelling; one that leaves
+    a side without a pair says nothing and does not count.
+
+    Args:
+        distance_matrix: [n, n], symmetric; the runs of the first side come first.
+        sizes: Runs of the first and of the second side.
+        generator: Draws relabellings; unused where all are looked at.
+        permutations: How many are drawn.
+        leave_out: See `energy_statistic`.
+
+    Raises:
+        UsageError: Shapes or sizes do not fit.
+    """
+    distances, used = _checked(distance_matrix, leave_out)
+    first, second = sizes
+    if min(sizes) < 1 or first + second != len(distances) or permutations < 1:
+        raise UsageError(
+            f"{first} and {second} runs, {len(distances)} distances a run, {permutations} permutations.",
+            "Both sides need a run, together as many as the matrix has rows; one permutation or more.",
+        )
+    labels = np.repeat((0, 1), sizes)
+    energy = energy_statistic(distances, [int(mark) for mark in labels], leave_out)
+    if energy.statistic is None:
+        return Permutation(energy, reason=energy.reason)
+    exact = math.comb(len(distances), first) - 1 <= permutations
+    sides = _all_sides(len(distances), first) if exact else _drawn_sides(labels == 0, generator, permutations)
+    across, within, others = _means(distances, used, sides)
+    found = 2 * across - within - others
+    found = found[~np.isnan(found)]
+    scale = float(np.abs(distances[used]).max())
+    extreme = int((found >= energy.statistic - _ROUNDING * scale).sum())
+    return Permutation(energy, (1 + extreme) / (1 + len(found)), len(found), exact)
+
+
+def _checked(distance_matrix: ArrayLike, leave_out: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
+    """Give the distances and which pairs count."""
+    distances = np.asarray(distance_matrix, dtype=np.float64)
+    n = len(distances) if distances.ndim == 2 else 0
+    if distances.shape != (n, n) or not np.allclose(distances, distances.T, rtol=1e-9, equal_nan=True):
+        raise UsageError(f"Distances of shape {distances.shape}.", "A symmetric matrix is needed: shape [n, n].")
+    used = ~np.eye(n, dtype=bool)
+    if leave_out is not None:
+        left = np.asarray(leave_out, dtype=bool)
+        if left.shape != (n, n) or not np.array_equal(left, left.T):
+            raise UsageError(f"A mask of pairs of shape {left.shape}.", f"It is symmetric, of shape [{n}, {n}].")
+        used &= ~left
+    return distances, used
+
+
+def _means(distances: Floats, used: NDArray[np.bool_], sides: NDArray[np.bool_]) -> Floats:
+    """Average across and within the sides of each labelling; nan where there is no pair.
+
+    Args:
+        distances: [n, n].
+        used: [n, n], which pairs count.
+        sides: [k, n], true for runs of the first side.
+
+    Returns:
+        [3, k]: across, within the first side, within the second.
+    """
+    counts = used.astype(np.float64)
+    weighed = np.where(used, distances, 0.0)
+    first = sides.astype(np.float64)
+    pairs = ((first, 1 - first), (first, first), (1 - first, 1 - first))
+    found = np.full((3, len(sides)), np.nan)
+    for row, (left, right) in zip(found, pairs, strict=True):
+        sums, numbers = (np.einsum("kn,kn->k", left @ matrix, right) for matrix in (weighed, counts))
+        np.divide(sums, numbers, out=row, where=numbers > 0)
+    return found
+
+
+def _all_sides(n: int, first: int) -> NDArray[np.bool_]:
+    """List every choice of the first side but the one that stands, which comes first."""
+    chosen = list(combinations(range(n), first))[1:]
+    sides = np.zeros((len(chosen), n), dtype=bool)
+    for row, members in zip(sides, chosen, strict=True):
+        row[list(members)] = True
+    return sides
+
+
+def _drawn_sides(standing: NDArray[np.bool_], generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    return generator.permuted(np.tile(standing, (count, 1)), axis=1)
