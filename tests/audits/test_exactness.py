@@ -165,6 +165,29 @@ def test_a_method_that_changes_nothing_forgets_nothing_and_a_retrained_one_is_ne
     assert hidden.scores[0].value == pytest.approx(hidden.scores[0].controls["noop"])
 
 
+@pytest.mark.parametrize("text", ["noop", "noop-full"])
+def test_controls_that_keep_the_weights_show_the_nothing_they_claim(text, found):
+    finding = found(text)
+    assert (finding.verdict, finding.details["claim_holds"], finding.scores) == ("none", True, ())
+    assert failed(finding)["counterfactual"] == "state differs in members/000 (has the bits from before the request)"
+    served = failed(finding).get("graphs", "")
+    assert served == (
+        "graphs read in predict(): 3 forgotten nodes are in it: 19, 46, 58;"
+        " 12 edges of forgotten nodes are in it: 0-58, 1-58, 8-58, 19-57, 25-46, ..."
+        if text == "noop-full"
+        else ""
+    )
+
+
+def test_a_method_that_leaks_half_is_nearer_than_one_that_does_nothing(catalogue):
+    audit = Exactness(Exactness.Params(runs=10, permutations=199))
+    finding = audit.examine(toy_subject("retrain-leak", catalogue=catalogue, forget=0.1))
+    (score,) = finding.scores
+    assert finding.verdict == "approximate"
+    assert 0.1 < score.effect < 0.9
+    assert "3 forgotten nodes are in it" in failed(finding)["graphs"]
+
+
 def test_where_the_untouched_model_is_not_rejected_nothing_is_said(catalogue):
     # One node without edges among 200: no difference is to be seen.
     graph = toy_graph(200, edges=0)

@@ -81,8 +81,13 @@ class Trials:
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """Make the queries that are asked after a request: test nodes in both views, and D as strangers."""
-        subject, left = self.subject, self.retained.ids
+        """Make the queries that are asked after a request: test nodes in both views, and D as strangers.
+
+        A method that does not delete at inference is asked over the graph with D, as it would be deployed.
+        """
+        subject = self.subject
+        built: Unlearner = self.method.build()
+        left = (self.retained if built.deletes_at_inference else subject.train_graph).ids
         test = subject.query(subject.split.test, left)
         return {
             "test": test,

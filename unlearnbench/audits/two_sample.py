@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unlearnbench.statistics.energy import energy_statistic, permutation_test
+
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
 
@@ -32,25 +34,25 @@ def distances(probabilities: Numbers) -> Numbers:
 
 
 def energy(matrix: Numbers, one: Places, other: Places) -> float:
-    """Compute 2 E d(A, G) - E d(A, A') - E d(G, G'), of different runs (Szekely and Rizzo, 2013).
+    """Give the energy statistic of two sets of runs.
 
     Args:
         matrix: Distances of all runs.
         one: Places of A's runs, at least two.
         other: Places of G's.
     """
-    return float(2 * matrix[np.ix_(one, other)].mean() - _within(matrix, one) - _within(matrix, other))
+    sides, labels = _sides(matrix, one, other)
+    statistic = energy_statistic(sides, labels).statistic
+    assert statistic is not None
+    return statistic
 
 
 def differ_p(matrix: Numbers, one: Places, other: Places, permutations: int, chance: np.random.Generator) -> float:
     """Give the p of the hypothesis that both sets are draws of one distribution, by permuting run labels."""
-    pooled = np.concatenate([one, other])
-    seen = energy(matrix, one, other)
-    larger = 0
-    for _ in range(permutations):
-        shuffled = chance.permutation(pooled)
-        larger += energy(matrix, shuffled[: len(one)], shuffled[len(one) :]) >= seen
-    return (larger + 1) / (permutations + 1)
+    sides, _ = _sides(matrix, one, other)
+    p = permutation_test(sides, (len(one), len(other)), chance, permutations).p
+    assert p is not None
+    return p
 
 
 def nearer_p(
@@ -74,13 +76,14 @@ def nearer_p(
     for _ in range(permutations):
         swap = chance.random(len(one)) < 0.5
         left, right = np.where(swap, other, one), np.where(swap, one, other)
-        larger += energy(matrix, right, target) - energy(matrix, left, target) >= seen
+        # Sums of the same distances in another order differ by rounding; they count as equal.
+        larger += energy(matrix, right, target) - energy(matrix, left, target) >= seen - 1e-12 * matrix.max()
     return (larger + 1) / (permutations + 1)
 
 
-def _within(matrix: Numbers, places: Places) -> float:
-    count = len(places)
-    return float(matrix[np.ix_(places, places)].sum() / (count * (count - 1)))
+def _sides(matrix: Numbers, one: Places, other: Places) -> tuple[Numbers, list[int]]:
+    both = np.concatenate([one, other])
+    return matrix[np.ix_(both, both)], [0] * len(one) + [1] * len(other)
 
 
 def _entropy(probabilities: Numbers) -> Numbers:

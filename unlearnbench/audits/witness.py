@@ -134,6 +134,7 @@ def faults(sights: Sequence[Sight], right: Graph, request: Request, others: Sequ
     gone = request.ids.cpu()
     true_ids = right.ids.cpu()
     true_pairs = true_ids[right.edge_index.cpu()]
+    true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
     nodes, of_gone, lost, strange = (set[Any]() for _ in range(4))
     for sight in sights:
         nodes |= set(sight.ids[torch.isin(sight.ids, gone)].tolist())
