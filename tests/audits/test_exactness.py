@@ -188,12 +188,14 @@ def test_a_method_that_leaks_half_is_nearer_than_one_that_does_nothing(catalogue
     assert "3 forgotten nodes are in it" in failed(finding)["graphs"]
 
 
-def test_where_the_untouched_model_is_not_rejected_nothing_is_said(catalogue):
+@pytest.mark.parametrize(("text", "holds"), [("learns-from-the-old-members", False), ("vague", None)])
+def test_where_the_untouched_model_is_not_rejected_nothing_is_said(text, holds, catalogue):
     # One node without edges among 200: no difference is to be seen.
     graph = toy_graph(200, edges=0)
-    finding = audited("learns-from-the-old-members", catalogue, graph=graph, forget=0.005)
+    finding = audited(text, catalogue, graph=graph, forget=0.005)
     assert finding.verdict == "cannot tell"
-    assert finding.details["claim_holds"] is False
+    assert finding.details["claim_holds"] is holds
+    assert any(note.startswith("It claims") for note in finding.notes) == (holds is False)
     assert finding.scores[0].state == "cannot tell"
     assert finding.scores[0].effect is None
 

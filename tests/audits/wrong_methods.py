@@ -149,6 +149,14 @@ class LearnsFromTheOldMembers(Shards):
         self._train(retained, hit)
 
 
+class Vague(LearnsFromTheOldMembers):
+    """Does not claim to be exact."""
+
+    name = "vague"
+    claim = Claim.APPROXIMATE
+    claim_reason = ""
+
+
 class SeedsFromTheStack(Shards):
     name = "seeds-from-the-stack"
 
@@ -335,7 +343,7 @@ class Restless(Linear):
         return torch.log_softmax(super().predict(query) + torch.rand(()) * torch.arange(3.0), dim=1)
 
 
-RIGHT = [Shards, Linear]
+RIGHT = [Shards, Linear, Vague]
 WRONG = [
     *(KeepsOneInU, ReusesOneMember, OldDegrees, SkipsOne, TakesPositionsForIds, CachesARow, KeepsTheOptimiser),
     *(DrawsUFromTheOldList, ScoresTheOldMembers, LearnsFromTheOldMembers, SeedsFromTheStack),

@@ -169,14 +169,16 @@ class Exactness(Audit):
         self, method: Unlearner, verdict: str, checks: list[Check], scores: Sequence[Score], notes: list[str]
     ) -> Finding:
         claim = method.claim.value + (f" ({method.claim_reason})" if method.claim_reason else "")
-        holds = _RANKS[claim if claim in _RANKS else method.claim.value] <= _RANKS[verdict]
+        holds: bool | None = _RANKS[claim if claim in _RANKS else method.claim.value] <= _RANKS[verdict]
+        if verdict == CANNOT_TELL and not _claims_exactness(method):
+            holds = method.claim is Claim.NONE or None  # neither shown nor refuted
         failed = [f"{check.name}: {check.differs}" for check in checks if check.passed is False]
         details: dict[str, Any] = {
             "claim": claim,
             "claim_holds": holds,
             "checks": [asdict(check) for check in checks],
         }
-        if not holds:
+        if holds is False:
             notes = [f"It claims {claim} and shows {verdict}. {'. '.join(failed)}.", *notes]
         if method.claim is Claim.CERTIFIED:
             notes.append("Whether its bound holds is not tested here.")
