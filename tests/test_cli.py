@@ -56,7 +56,9 @@ def test_ls_lists_names_summaries_and_distributions(command: Any, kind: str) -> 
         (steady,) = (line for line in told.out.splitlines() if line.startswith("steady "))
         assert steady.endswith("  Counts requests.  (ub-toys 1.0)")
     if kind == "audit":
-        assert {"controls", "distance"} <= {line.split()[0] for line in told.out.splitlines()}
+        assert {"exactness", "controls", "distance", "partition-leakage"} <= {
+            line.split()[0] for line in told.out.splitlines()
+        }
     rows = json.loads(command("ls", kind, "--json").out)
     assert len(rows) == len(told.out.splitlines())
     assert all(set(row) == {"name", "summary", "distribution"} for row in rows)

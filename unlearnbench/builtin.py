@@ -74,6 +74,7 @@ def register_metrics(register: Register) -> None:
 def register_audits(register: Register) -> None:
     """Announce the audits."""
     where = "unlearnbench.audits"
+    register("exactness", f"{where}.exactness:Exactness", summary="Is the state that of a run that never saw the data?")
     register("controls", f"{where}.controls:Controls", summary="Which measures of forgetting can be trusted here.")
     register("distance", f"{where}.distance:Distance", summary="How far models are from retrained ones.")
     register("partition-leakage", f"{where}.leakage:PartitionLeakage", summary="Does a partition tell who was there?")
