@@ -9,10 +9,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import add_remaining_self_loops, degree, to_torch_csr_tensor
+from torch_geometric.utils import add_remaining_self_loops, degree
 
 from unlearnbench.component import ComponentParams
 from unlearnbench.errors import RefusedError
+from unlearnbench.gnn.sparse import from_edges
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task
@@ -48,6 +49,7 @@ class Cgu(Unlearner):
         normalisation: Literal["mean", "symmetric"] = Field(
             default="mean", description="Propagate the mean of neighbours, as the paper, or as the model sgc does."
         )
+        centre: bool = Field(default=True, description="Subtract the mean of the retained nodes' propagated features.")
 
     def __init__(self, params: Any = None) -> None:
         super().__init__(params)
@@ -67,11 +69,18 @@ class Cgu(Unlearner):
             )
         self._trainings = 0
         with task.phase("train"):
-            self._train(task, self._rows(task, task.graph))
+            rows, self._centre = self._centred(task)
+            self._train(task, rows)
         self._task = task
 
     def _rows(self, task: Task, graph: Graph) -> Tensor:
-        return propagated(graph, task.model.params.steps, self.params.normalisation)  # type: ignore[attr-defined]
+        steps = task.model.params.steps  # type: ignore[attr-defined]
+        return propagated(graph, steps, self.params.normalisation)
+
+    def _centred(self, task: Task) -> tuple[Tensor, Tensor]:
+        rows = self._rows(task, task.graph)
+        centre = rows.mean(dim=0) if self.params.centre else torch.zeros_like(rows[0])
+        return rows - centre, centre
 
     def _train(self, task: Task, rows: Tensor) -> None:
         y = logistic.signs(task.graph.y, task.graph.num_classes)
@@ -79,7 +88,7 @@ class Cgu(Unlearner):
         drawn = torch.randn(rows.shape[1], y.shape[1], generator=chance, dtype=torch.float64)
         noise = self.params.std * drawn.to(rows.device)
         self._weights, steps = logistic.minimise(rows, y, self.params.lam, noise)
-        self._spent = float((logistic.gradient(self._weights, rows, y, self.params.lam) + noise).norm())
+        self._spent = float((self._gradient(task, rows) + noise).norm())
         self._trainings += 1
         task.count(steps=steps, node_epochs=steps * len(rows))
         if not self._spent <= self.budget:
@@ -95,37 +104,36 @@ class Cgu(Unlearner):
 
     def unlearn(self, request: Request, retained: Task) -> None:
         """Step, or train anew where the bound of the step does not fit into the budget."""
+        weights, lam = self._weights, self.params.lam
         with retained.phase("update"):
-            rows = self._rows(retained, retained.graph)
-            y = logistic.signs(retained.graph.y, retained.graph.num_classes)
-            former = self._task.graph
-            change = logistic.gradient(
-                self._weights,
-                self._rows(self._task, former),
-                logistic.signs(former.y, former.num_classes),
-                self.params.lam,
-            ) - logistic.gradient(self._weights, rows, y, self.params.lam)
-            step = logistic.solve(self._weights, rows, self.params.lam, change)
-            left = change - logistic.product(self._weights, rows, self.params.lam, step)
+            rows, centre = self._centred(retained)
+            change = self._gradient(self._task, self._centred(self._task)[0]) - self._gradient(retained, rows)
+            step = logistic.solve(weights, rows, lam, change)
+            left = change - logistic.product(weights, rows, lam, step)
             spent = self._spent + logistic.residual_bound(rows, step) + float(left.norm())
         fits = spent <= self.budget
         if fits:
-            self._weights, self._spent = self._weights + step, spent
+            self._weights, self._spent = weights + step, spent
         else:
             with retained.phase("retrain"):
                 self._train(retained, rows)
         retained.count(retrained=int(not fits))
-        self._task = retained
+        self._task, self._centre = retained, centre
+
+    def _gradient(self, task: Task, rows: Tensor) -> Tensor:
+        y = logistic.signs(task.graph.y, task.graph.num_classes)
+        return logistic.gradient(self._weights, rows, y, self.params.lam)
 
     def predict(self, query: Query) -> Tensor:
         """Give the classes' probabilities, each of its own regression, divided by their sum."""
         graph = query.context(self._task.graph.ids)
-        scores = self._rows(self._task, graph)[graph.positions(query.targets)] @ self._weights
+        rows = self._rows(self._task, graph)[graph.positions(query.targets)]
+        scores = (rows - self._centre) @ self._weights
         return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the weights, float64 [F, C]."""
-        return {"members/000/weight": self._weights.clone()}
+        """Give the weights, float64 [F, C], and what is subtracted from features, float64 [F]."""
+        return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
 
 
 def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
@@ -142,7 +150,7 @@ def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
     source, target = edges
     count = degree(target, graph.num_nodes, dtype=torch.float64)
     weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
-    matrix = to_torch_csr_tensor(edges.flip(0), weight, size=(graph.num_nodes, graph.num_nodes))
+    matrix = from_edges(edges, graph.num_nodes, weight)
     for _ in range(steps):
         rows = matrix @ rows
     return rows

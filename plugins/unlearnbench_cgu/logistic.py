@@ -48,7 +48,7 @@ def product(weights: Tensor, rows: Tensor, lam: float, direction: Tensor) -> Ten
     return rows.T @ (chance * (1 - chance) * (rows @ direction)) + len(rows) * lam * direction
 
 
-def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: float = 1e-12) -> Tensor:
+def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: float = 1e-8) -> Tensor:
     """Solve H s = target column by column, by conjugate gradients.
 
     Rounding may stop it before the tolerance; what is left is for the caller to look at.

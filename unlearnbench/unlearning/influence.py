@@ -29,7 +29,7 @@ class InfluenceParams(ComponentParams):
     """Whose loss changes, and how the Hessian is inverted."""
 
     hops: int | None = Field(
-        default=None, ge=0, description="Hops around the request within which losses change; left out: all reached."
+        default=None, ge=0, description="Hops around the request within which losses change; left out: by depth."
     )
     iterations: int = Field(default=100, ge=1, description="Terms of the Neumann series, at most.")
     scale: float | None = Field(
@@ -76,7 +76,7 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         task: What it was trained on.
         request: The nodes to forget.
         retained: The task without them; its counts get `iterations`, `hessian_products`,
-            `influenced` and `converged`.
+            `influenced`, `converged` and `last_term_ppm`.
         params: How.
 
     Raises:
@@ -85,7 +85,8 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     """
     parameters = network.parameters()
     decay = task.training.weight_decay if params.penalty else 0.0
-    influenced = task.graph.ids[within(task.graph, request.ids, params.hops)]
+    hops = params.hops if params.hops is not None else hops_of(task.model.params)
+    influenced = task.graph.ids[within(task.graph, request.ids, hops)]
     change = _flat(gradient(network, task.graph, torch.cat([request.ids, influenced]), decay)) - _flat(
         gradient(network, retained.graph, influenced, decay)
     )
@@ -97,6 +98,7 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         hessian_products=curvature.products,
         influenced=len(influenced),
         converged=int(inverse.converged),
+        last_term_ppm=round(1e6 * inverse.last),
         node_epochs=(curvature.products + 1) * retained.graph.num_nodes,
     )
     moved, size = float(inverse.value.norm()), float(_flat(parameters).detach().norm())
@@ -109,27 +111,29 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     return Step(_shaped(inverse.value, parameters), len(influenced), inverse, scale, damp)
 
 
-def within(graph: Graph, ids: Tensor, hops: int | None) -> Tensor:
+def hops_of(model: ComponentParams) -> int:
+    """Give how far from a node that goes losses change: one hop more than the model has layers or propagations.
+
+    One more because a graph convolution divides by degrees. A model whose parameters name neither
+    `steps` nor `layers` is taken to have two.
+    """
+    return 1 + int(getattr(model, "steps", getattr(model, "layers", 2)))
+
+
+def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
     """Tell which nodes are within so many hops of others, themselves left out: bool [graph.num_nodes].
 
-    A graph convolution divides by degrees, so that the loss of K layers changes up to K + 1 hops from
-    a node that goes. What messages do not reach adds nothing, however far one looks.
-
     Args:
-        graph: Edges are followed from source to target, as messages are, and back.
+        graph: Edges count in both directions.
         ids: int64 [t], nodes of the graph.
-        hops: None: as far as there are edges.
+        hops: How far.
     """
     origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
     origin[graph.positions(ids)] = True
-    reached, count = origin.clone(), 0
+    reached = origin.clone()
     source, target = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    while hops is None or count < hops:
-        further = reached.clone()
-        further[target[reached[source]]] = True
-        if torch.equal(further, reached):
-            break
-        reached, count = further, count + 1
+    for _ in range(hops):
+        reached[target[reached[source]]] = True
     return reached & ~origin
 
 
