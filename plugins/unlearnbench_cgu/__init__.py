@@ -8,4 +8,6 @@ from unlearnbench.hookspecs import Register, hookimpl
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the method."""
-    register("cgu", "unlearnbench_cgu.cgu:Cgu", summary="Certified: a Newton step on a noisy linear SGC, with a budget.")
+    register(
+        "cgu", "unlearnbench_cgu.cgu:Cgu", summary="Certified: a Newton step on a noisy linear SGC, with a budget."
+    )

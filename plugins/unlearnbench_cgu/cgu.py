@@ -42,7 +42,7 @@ class Cgu(Unlearner):
     class Params(ComponentParams):
         """The certificate, the noise, the penalty and the propagation."""
 
-        epsilon: float = Field(default=1.0, gt=0, description="Of the certificate.")
+        epsilon: float = Field(default=1.0, gt=0, le=1, description="Of the certificate.")
         delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the certificate.")
         std: float = Field(default=0.1, gt=0, description="Standard deviation of the random linear term.")
         lam: float = Field(default=0.01, gt=0, description="L2 penalty a node.")

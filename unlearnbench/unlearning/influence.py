@@ -91,7 +91,7 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         gradient(network, retained.graph, influenced, decay)
     )
     curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)
-    scale, damp = choose(curvature, _start(network, retained), params)
+    scale, damp = choose(curvature, start_vector(network, retained), params)
     inverse = neumann(curvature, change, scale, damp, params.iterations)
     retained.count(
         iterations=inverse.iterations,
@@ -229,7 +229,7 @@ def choose(product: Curvature, start: Tensor, params: InfluenceParams) -> tuple[
     return scale, params.damp if params.damp is not None else lift / scale
 
 
-def _start(network: Networks, retained: Task) -> Tensor:
+def start_vector(network: Networks, retained: Task) -> Tensor:
     """Draw a vector that is zero in the padding, out of which products would not come back."""
     entries = _flat(network.entries()).to(torch.float32)
     drawn = torch.randn(len(entries), generator=retained.generator("influence", "start"))
