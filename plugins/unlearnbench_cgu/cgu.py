@@ -36,7 +36,9 @@ class Cgu(Unlearner):
     name = "cgu"
     version = 1
     summary = "Certified: a Newton step on a noisy linear SGC, with a budget."
-    reference = "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, section 4"
+    reference = (
+        "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
+    )
     claim = Claim.CERTIFIED
 
     class Params(ComponentParams):
@@ -145,7 +147,7 @@ def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
         normalisation: `mean`: D^-1 (A + I), rows stay no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
     """
     x = graph.x.to(torch.float64)
-    rows = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     edges, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
     source, target = edges
     count = degree(target, graph.num_nodes, dtype=torch.float64)

@@ -102,7 +102,7 @@ def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor
 
 
 def residual_bound(rows: Tensor, step: Tensor) -> float:
-    """Bound the gradient that a Newton step leaves behind (Chien et al., CGU, theorem 4.3 and its corollary).
+    """Bound the gradient that a Newton step leaves behind (Chien et al., CGU, the data-dependent bound).
 
     For a class: gamma * |Z| * max_i |z_i| * |s| * |Z s| with the spectral norm of Z. The classes' weights are
     one vector, so that their bounds add up as squares.

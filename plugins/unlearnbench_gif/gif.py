@@ -10,7 +10,7 @@ from unlearnbench.unlearning.influence import InfluenceParams, add, influence_st
 
 
 class Gif(PostHoc):
-    """Steps towards the retrained parameters by the inverse Hessian (Wu et al., WWW 2023, section 4).
+    """Steps towards the retrained parameters by the inverse Hessian (Wu et al., WWW 2023).
 
     What counts as influenced are training nodes alone: a task holds no others.
     """
@@ -18,7 +18,7 @@ class Gif(PostHoc):
     name = "gif"
     version = 1
     summary = "A step by the influence of the request and its neighbourhood."
-    reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023, section 4"
+    reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"
     claim = Claim.APPROXIMATE
 
     class Params(InfluenceParams):

@@ -22,7 +22,7 @@ class Constants:
 
 
 def distance_bound(constants: Constants, nodes: int, forgotten: int, influenced: int, step: float) -> float:
-    """Bound the distance of the stepped parameters from retrained ones (Dong et al., IDEA, KDD 2024, section 3.3).
+    """Bound the distance of the stepped parameters from retrained ones (Dong et al., IDEA, KDD 2024).
 
     The distance d of the trained from the retrained parameters obeys
 

@@ -18,7 +18,7 @@ from unlearnbench_idea.bound import Constants, distance_bound, noise_for
 
 
 class Idea(PostHoc):
-    """Steps as GIF does and adds noise (Dong et al., KDD 2024, section 3).
+    """Steps as GIF does and adds noise (Dong et al., KDD 2024).
 
     With `epsilon` the noise is as large as the paper's bound asks for, and the method claims to be
     certified, if what is assumed holds; without, noise of a fixed size is added, as the authors do
@@ -29,9 +29,7 @@ class Idea(PostHoc):
     name = "idea"
     version = 1
     summary = "An influence step and noise that is to hide the rest."
-    reference = (
-        "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024, section 3"
-    )
+    reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"
     claim = Claim.APPROXIMATE
 
     class Params(InfluenceParams):

@@ -64,7 +64,7 @@ class Step:
 
 
 def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
-    """Give the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023, section 4).
+    """Give the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
     With v the gradient of the loss of the request and of the nodes it influences on the former
     graph, less that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
@@ -213,16 +213,16 @@ def choose(product: Curvature, start: Tensor, params: InfluenceParams) -> tuple[
             is positive.
     """
     smallest, largest = outermost(product, start)
+    if largest <= 0:
+        raise RefusedError(
+            "The loss is nowhere curved upwards at the trained parameters: its Hessian has no inverse to step along.",
+            "Train longer, or with weight decay.",
+        )
     if params.scale is not None and params.scale < largest:
         raise RefusedError(
             f"scale {params.scale:.4g} is below the largest eigenvalue of the Hessian, {largest:.4g}: the series would"
             " not converge.",
             f"Use at least {largest:.4g}, or leave scale out.",
-        )
-    if largest <= 0:
-        raise RefusedError(
-            "The loss is nowhere curved upwards at the trained parameters: its Hessian has no inverse to step along.",
-            "Train longer, or with weight decay.",
         )
     lift = 2 * max(0.0, -smallest)
     scale = params.scale if params.scale is not None else _MARGIN * (largest + lift)

@@ -39,11 +39,11 @@ def neumann(
     """Sum the damped Neumann series: an approximation of (H + damp * scale)^-1 v.
 
     The recursion h <- v + (1 - damp) h - H h / scale, started at h = v (Koh and Liang, Understanding
-    Black-box Predictions via Influence Functions, ICML 2017, section 3; Wu et al., GIF, WWW 2023,
-    section 4), added up term by term: term t is M^t v with M = (1 - damp) I - H / scale, and the
-    norm of a term is the change of h. As M is symmetric, the logarithm of that norm is convex in t:
-    it may fall for a while, but once it grows it grows for ever. The first growth is therefore
-    proof that the series diverges, and it is looked for at every step.
+    Black-box Predictions via Influence Functions, ICML 2017, section 3; Wu et al., GIF, WWW 2023),
+    added up term by term: term t is M^t v with M = (1 - damp) I - H / scale, and the norm of a
+    term is the change of h. As M is symmetric, the logarithm of that norm is convex in t: it may fall
+    for a while, but once it grows it grows for ever. The first growth is therefore proof that the
+    series diverges, and it is looked for at every step.
 
     Args:
         product: Gives H u for a vector u.
