@@ -68,9 +68,17 @@ class Networks:
 
         Those of stacked models hold all networks, [S, ...], and are padded with zeros. Gradients
         are zero in the padding, so that steps along gradients leave it as it is; anything else
-        that is added must be zero there too.
+        that is added must be zero there too: `entries` tells where.
         """
         return [parameter for parameter in self._stack.parameters() if parameter.requires_grad]
+
+    def entries(self) -> list[Tensor]:
+        """Tell which entries of `parameters` are parameters: bool, of the same shapes, False in the padding."""
+        full = Networks(self._make, self._make(self.num_networks), self.num_networks)
+        for network in range(self.num_networks):
+            for view in full._stack.own(network).values():
+                view.fill_(1)
+        return [parameter.detach() > 0 for parameter in full.parameters()]
 
     def copy(self) -> Networks:
         """Give networks with the same parameters in memory of their own."""
