@@ -15,7 +15,7 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks, blank_networks
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
-from unlearnbench.task import Query, Task
+from unlearnbench.task import Task
 from unlearnbench.unlearning import Claim, PostHoc
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
 from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges, within
@@ -41,7 +41,7 @@ class GNNDelete(PostHoc):
     class Params(ComponentParams):
         """How the operators are trained."""
 
-        epochs: int = Field(default=300, ge=1, description="Steps of Adam for each layer's operator.")
+        epochs: int = Field(default=100, ge=1, description="Steps of Adam for each layer's operator.")
         lr: float = Field(default=0.01, gt=0, description="Learning rate.")
         alpha: float = Field(
             default=0.5, ge=0, le=1, description="Weight of deleted edge consistency; the rest is neighbourhood's."
@@ -74,13 +74,12 @@ class GNNDelete(PostHoc):
         self._operators = [*without(self._operators, request), *fresh]
         return network
 
-    def predict(self, query: Query) -> Tensor:
+    @torch.no_grad()
+    def logits(self, graph: Graph) -> Tensor:
         """Answer with the operators on the rows of the nodes they are for."""
-        graph = query.context(self._task.graph.ids)
-        with torch.no_grad():
-            asked = changes(self._network.convolutions(), self._operators, graph)
-            ((_, logits),) = self._network.answers([graph], changes=asked)
-        return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
+        asked = changes(self._network.convolutions(), self._operators, graph)
+        ((_, logits),) = self._network.answers([graph], changes=asked)
+        return logits
 
     def state(self) -> Mapping[str, Tensor]:
         """Give the network's parameters, and each request's operators with the nodes they are for."""
@@ -161,7 +160,7 @@ def trained(
             loss = params.alpha * deleted_edge_consistency(rows, places[deleted], strangers[layer])
             loss = loss + (1 - params.alpha) * neighbourhood_influence(rows, was[layer], others[layer])
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
             step[layer] = float(loss.detach())
         losses.append(step)

@@ -34,7 +34,7 @@ class MEGU(PostHoc):
         """How it is fine-tuned."""
 
         epochs: int = Field(default=50, ge=1, description="Steps of gradient descent.")
-        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
+        lr: float = Field(default=0.03, gt=0, description="Learning rate.")
         kappa: float = Field(default=0.01, ge=0, description="Weight of forgetting.")
         hops: int = Field(default=2, ge=1, description="How far the influence of a deleted node is followed.")
 
@@ -77,7 +77,7 @@ def fine_tune(
         forget = forgetting(logits[gone], operated[gone], said[gone])
         hold = holding(logits[near], operated[near], said[near])
         optimiser.zero_grad()
-        (params.kappa * forget + hold).backward()  # type: ignore[no-untyped-call]
+        (params.kappa * forget + hold).backward()
         optimiser.step()
         losses.append((float(forget.detach()), float(hold.detach())))
     # What is left would be a gradient made of the request.

@@ -25,7 +25,7 @@ class GradientAscent(PostHoc):
     class Params(ComponentParams):
         """How far."""
 
-        steps: int = Field(default=5, ge=1, description="Steps of Adam.")
+        steps: int = Field(default=2, ge=1, description="Steps of Adam.")
         lr: float = Field(default=0.001, gt=0, description="Learning rate.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
@@ -58,7 +58,7 @@ def climb(
     for _ in range(params.steps):
         loss = functional.cross_entropy(ask()[0][1][at], graph.y[at])
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
     # What is left would be a gradient made of the request.

@@ -32,22 +32,25 @@ class SCRUB(PostHoc):
         max_steps: int = Field(
             default=5, ge=0, description="Before so many of them, the first ones, comes a maximising step."
         )
-        lr: float = Field(default=0.001, gt=0, description="Learning rate.")
+        lr: float = Field(default=0.003, gt=0, description="Learning rate.")
         alpha: float = Field(default=0.5, ge=0, description="Weight of the divergence on what is retained.")
         gamma: float = Field(default=1.0, ge=0, description="Weight of the cross-entropy on what is retained.")
         temperature: float = Field(default=1.0, gt=0, description="Of the divergence.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Teach the network in place."""
-        teach(network, task, request, retained, self.params)
+        teach(network, network, task, request, retained, self.params)
         return network
 
 
-def teach(network: Networks, task: Task, request: Request, retained: Task, params: SCRUB.Params) -> Losses:
+def teach(
+    teacher: Networks, student: Networks, task: Task, request: Request, retained: Task, params: SCRUB.Params
+) -> Losses:
     """Change a network's parameters in place.
 
     Args:
-        network: A stack of one network; as it is given it is the teacher.
+        teacher: A stack of one network; asked once, at the start, so that it may be the student itself.
+        student: A stack of one network.
         task: With the nodes of the request.
         request: The nodes to forget.
         retained: The task without them; its seed is what chance depends on.
@@ -59,24 +62,24 @@ def teach(network: Networks, task: Task, request: Request, retained: Task, param
     """
     former, graph = task.graph, retained.graph
     at = former.positions(request.ids)
-    forget_teacher: Tensor = network.predict([former])[0][1][at]
-    retain_teacher = network.predict([graph])[0][1]
+    on_request: Tensor = teacher.predict([former])[0][1][at]
+    elsewhere = teacher.predict([graph])[0][1]
 
     # The student drops entries, so that it differs from its teacher at the start: where they are
     # equal, their divergence has no slope.
     noises = [Noise([retained.key("scrub", what)], task.device) for what in ("forget", "retain")]
-    forget, retain = network.answering([former], noises[0]), network.answering([graph], noises[1])
-    optimiser = torch.optim.Adam(network.parameters(), lr=params.lr)
+    forget, retain = student.answering([former], noises[0]), student.answering([graph], noises[1])
+    optimiser = torch.optim.Adam(student.parameters(), lr=params.lr)
     losses, ascents = Losses(), min(params.max_steps, params.epochs)
     for epoch in range(params.epochs):
         away: float | None = None
         for noise in noises:
             noise.step = epoch
         if epoch < ascents:
-            apart = divergence(forget_teacher, forget()[0][1][at], params.temperature)
+            apart = divergence(on_request, forget()[0][1][at], params.temperature)
             away = float(apart.detach())
             _step(optimiser, -apart)
-        loss = following(retain_teacher, retain()[0][1], graph.y, params.alpha, params.gamma, params.temperature)
+        loss = following(elsewhere, retain()[0][1], graph.y, params.alpha, params.gamma, params.temperature)
         _step(optimiser, loss)
         losses.append((away, float(loss.detach())))
     # What is left would be a gradient made of data that may have to be forgotten.
@@ -88,5 +91,5 @@ def teach(network: Networks, task: Task, request: Request, retained: Task, param
 
 def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimiser.step()
