@@ -1,4 +1,4 @@
-"""The two losses of GNNDelete for one layer (Cheng et al., 2023, section 4.2)."""
+"""The two losses of GNNDelete for one layer (Cheng et al., 2023)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes were under the influence of the deleted ones (Li et al., 2024, section "Adaptive High-influence")."""
+"""Which nodes were under the influence of the deleted ones (Li et al., 2024, high-influence neighbourhood)."""
 
 from __future__ import annotations
 

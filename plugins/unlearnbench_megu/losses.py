@@ -1,4 +1,4 @@
-"""The losses of MEGU (Li et al., 2024, section "Mutual Evolution"); each is 0 over no node."""
+"""The losses of MEGU (Li et al., 2024); each is 0 over no node."""
 
 from __future__ import annotations
 

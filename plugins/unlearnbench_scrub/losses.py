@@ -1,4 +1,4 @@
-"""The losses of SCRUB (Kurmanji et al., 2023, section 3)."""
+"""The losses of SCRUB (Kurmanji et al., 2023)."""
 
 from __future__ import annotations
 
