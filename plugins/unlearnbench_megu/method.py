@@ -34,7 +34,7 @@ class MEGU(PostHoc):
         """How it is fine-tuned."""
 
         epochs: int = Field(default=50, ge=1, description="Steps of gradient descent.")
-        lr: float = Field(default=0.03, gt=0, description="Learning rate.")
+        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
         kappa: float = Field(default=0.01, ge=0, description="Weight of forgetting.")
         hops: int = Field(default=2, ge=1, description="How far the influence of a deleted node is followed.")
 
