@@ -154,3 +154,62 @@ def test_a_copy_is_equal_and_of_its_own(model):
             parameter.add_(1)
     assert all(torch.equal(value, before[name]) for name, value in networks.state(0).items())
     assert not torch.equal(copy.predict([GRAPH])[0][1], networks.predict([GRAPH])[0][1])
+
+
+# Changed on the way
+
+
+ONE_AFTER_THE_OTHER = {"gcn": 2, "gat": 2, "sage": 2, "gin": 2, "gatv2": 2, "jknet": 3}
+
+
+@pytest.mark.parametrize("model", [*MODELS, "plain"])
+def test_only_models_of_one_hop_layers_in_a_row_name_their_convolutions(model):
+    columns = trained(GRAPH, model, epochs=0).convolutions()
+    assert list(columns) == [f"conv{number}" for number in range(1, 1 + ONE_AFTER_THE_OTHER.get(model, 0))]
+    assert set(columns.values()) <= {64}
+
+
+@pytest.mark.parametrize("model", ONE_AFTER_THE_OTHER)
+def test_a_change_that_changes_nothing_keeps_the_bits_and_none_outlasts_its_call(model):
+    networks = trained(GRAPH, model)
+    plain = networks.predict([GRAPH])[0][1]
+    seen = {}
+    kept = {name: lambda rows, name=name: seen.setdefault(name, rows) for name in networks.convolutions()}
+    assert torch.equal(networks.answers([GRAPH], changes=kept)[0][1], plain)
+    assert all(rows.shape == (24, 64) for rows in seen.values())
+    assert len(seen) == ONE_AFTER_THE_OTHER[model]
+    lost = dict.fromkeys(networks.convolutions(), torch.zeros_like)
+    assert not torch.equal(networks.answers([GRAPH], changes=lost)[0][1], plain)
+    assert torch.equal(networks.predict([GRAPH])[0][1], plain)
+
+    def broken(rows):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        networks.answers([GRAPH], changes={"conv1": broken})
+    assert torch.equal(networks.predict([GRAPH])[0][1], plain)
+
+
+def test_what_is_changed_are_rows_before_the_activation_without_padding():
+    networks, seen = trained(GRAPH, "gcn[hidden=20]"), {}
+    networks.answers([GRAPH], changes={"conv2": lambda rows: seen.setdefault("rows", rows) * 2})
+    module = PygGCN(GRAPH.num_features, 3, hidden=20).take(networks.state(0)).eval()
+    wanted = module.conv2(module.conv1(GRAPH.x, GRAPH.edge_index).relu(), GRAPH.edge_index)
+    assert seen["rows"].shape == (24, 20)
+    assert bool((seen["rows"] < 0).any())
+    torch.testing.assert_close(seen["rows"], wanted, atol=1e-5, rtol=1e-5)
+    embeddings, _ = networks.answers([GRAPH], changes={"conv2": lambda rows: rows * 2})[0]
+    torch.testing.assert_close(embeddings, 2 * wanted.relu(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["gcn", "gat", "plain"])
+def test_asking_again_and_again_has_the_bits_of_asking_anew(model):
+    networks = trained(SPARSE, model)
+    noise, other = (Noise([5], torch.device("cpu")) for _ in range(2))
+    ask, noisy = networks.answering([SPARSE]), networks.answering([SPARSE], noise)
+    for _ in range(2):
+        assert torch.equal(ask()[0][1], networks.answers([SPARSE])[0][1])
+        assert torch.equal(noisy()[0][1], networks.answers([SPARSE], other)[0][1])
+        noise.step = other.step = 1
+        with torch.no_grad():
+            networks.parameters()[0].add_(0.1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from unlearnbench.errors import UsageError
 from unlearnbench.gnn.layout import Layout, Ragged, Shared
@@ -19,6 +22,18 @@ from unlearnbench.task import Task
 # On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of
 # these networks side by side, are about so many numbers and stay in the cache.
 _SHARED_NUMBERS = 2**20
+
+Answers = list[tuple[Tensor, Tensor]]
+# From what a layer gives, [rows of all networks, columns], to what is passed on instead.
+Change = Callable[[Tensor], Tensor]
+
+
+class Answering(Protocol):
+    """Networks with the graphs they are asked about, to be asked again and again."""
+
+    def __call__(self, changes: Mapping[str, Change] | None = None) -> Answers:
+        """Answer as `Networks.answers` does."""
+        ...
 
 
 class Networks:
@@ -49,19 +64,39 @@ class Networks:
             return self._evaluate(Ragged(graphs))
         return self._only(networks).predict(graphs)
 
-    def answers(self, graphs: Sequence[Graph], noise: Noise | None = None) -> list[tuple[Tensor, Tensor]]:
+    def answers(
+        self, graphs: Sequence[Graph], noise: Noise | None = None, changes: Mapping[str, Change] | None = None
+    ) -> Answers:
         """Evaluate all networks, each on a graph of its own, to be differentiated by `parameters`, twice if need be.
 
         Args:
             graphs: One a network.
             noise: Where dropout comes from, one stream a network, its `step` set by the caller: the
                 networks answer as in training. None: as in `predict`, with the same bits.
+            changes: For layers of `convolutions`, by name: what to do with what the layer gives,
+                before its activation.
 
         Returns:
             As `predict`, with gradients.
         """
+        return self.answering(graphs, noise)(changes)
+
+    def answering(self, graphs: Sequence[Graph], noise: Noise | None = None) -> Answering:
+        """Give what answers as `answers` does, with the same bits, where the same graphs are asked about many times.
+
+        What depends on the graphs alone is made once. Parameters and `noise.step` are those of the moment of asking.
+        """
         # Without buffers, so that one pass may be differentiated again and again and all results kept.
-        return self._answer(Ragged(graphs, noise, buffered=False))
+        layout = Ragged(graphs, noise, buffered=False)
+
+        def ask(changes: Mapping[str, Change] | None = None) -> Answers:
+            return self._answer(layout, changes or {})
+
+        return ask
+
+    def convolutions(self) -> dict[str, int]:
+        """Name the layers whose results can be changed on their way, with their columns: see `Stack.convolutions`."""
+        return self._stack.convolutions()
 
     def parameters(self) -> list[Tensor]:
         """Give the tensors that are trained, to differentiate by and to change in place under `torch.no_grad`.
@@ -112,12 +147,14 @@ class Networks:
     def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
         return self._answer(layout)
 
-    def _answer(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
+    def _answer(self, layout: Ragged, changes: Mapping[str, Change] | None = None) -> Answers:
         stack = self._stack.fresh().train(layout.noise is not None)
-        return _answers(stack, stack.embed(layout), layout)
+        with _changed(stack, changes or {}):
+            rows = stack.embed(layout)
+        return _answers(stack, rows, layout)
 
     @torch.no_grad()
-    def _evaluate_shared(self, layout: Shared, at: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _evaluate_shared(self, layout: Shared, at: Tensor) -> Answers:
         stack = self._stack.fresh().eval()
         # A head passes no messages: only the nodes asked about need one.
         return _answers(stack, *layout.only(stack.embed(layout), at))
@@ -142,12 +179,29 @@ class Networks:
                 view.zero_()
 
 
-def _answers(stack: Stack, rows: Tensor, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+def _answers(stack: Stack, rows: Tensor, layout: Layout) -> Answers:
     """Give each network's embeddings and logits of these rows."""
     width = stack.embedding_size if stack.embedding_size > 0 else None
     embeddings = layout.split(rows, width)
     logits = layout.split(stack.head(rows, layout), stack.num_classes)
     return list(zip(embeddings, logits, strict=True))
+
+
+@contextmanager
+def _changed(stack: Stack, changes: Mapping[str, Change]) -> Iterator[None]:
+    columns = stack.convolutions()
+
+    def hook(width: int, change: Change) -> Callable[..., Tensor]:
+        return lambda module, inputs, rows: functional.pad(change(rows[:, :width]), (0, rows.shape[1] - width))
+
+    handles = [
+        stack.get_submodule(name).register_forward_hook(hook(columns[name], change)) for name, change in changes.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
