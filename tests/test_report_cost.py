@@ -69,8 +69,9 @@ def test_members_trained_in_steps_are_summed_and_one_deletion_is_unknown() -> No
     phases = [{"name": "train", "seconds": 5.0}]
     phases += [{"name": f"train/member-{m:03d}", "seconds": s} for m, s in ((0, 1.0), (1, 2.0), (0, 0.5), (1, 0.25))]
     frame = frame_of([one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})])
-    assert frame["serial_seconds"].tolist() == [3.75]
-    assert frame["longest_seconds"].tolist() == [2.25]
+    # One row a view.
+    assert set(frame["serial_seconds"]) == {3.75}
+    assert set(frame["longest_seconds"]) == {2.25}
     assert frame["expected_seconds"].isna().all()
     (table,) = build_cost_tables(frame)
     assert table.shown["one deletion s"].tolist() == [""]

@@ -87,7 +87,9 @@ def test_methods_that_claim_to_be_exact_need_no_partition_given(text):
     assert same(method.state(), fitted(text, retained).state()) == []
 
 
-@pytest.mark.parametrize(("text", "reason"), [(METHODS[1], "ids"), (METHODS[3], "content"), (METHODS[5], "content"), (METHODS[7], "ids")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [(METHODS[1], "ids"), (METHODS[3], "content"), (METHODS[5], "content"), (METHODS[7], "ids")]
+)
 def test_methods_that_keep_a_partition_say_what_it_depends_on(text, reason):
     method = resolve(load_catalogue(), "unlearner", text).build()
     assert method.claim is Claim.EXACT_GIVEN_PARTITION
