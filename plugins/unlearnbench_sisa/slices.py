@@ -48,7 +48,7 @@ def slice_epochs(epochs: int, slices: int) -> list[int]:
 
     Step r goes over the first r of R slices. With e epochs a step, the steps see
     e (1 + 2 + ... + R) / R times the shard, which is `epochs` times for e = 2 epochs / (R + 1)
-    (Bourtoule et al., 2021, section IV-B). The epochs up to and including step r are
+    (Bourtoule et al., 2021, section IV). The epochs up to and including step r are
     2 r epochs / (R + 1), rounded half up; a step gets what is added to those before, and at
     least one.
 
