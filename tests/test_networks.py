@@ -213,3 +213,31 @@ def test_asking_again_and_again_has_the_bits_of_asking_anew(model):
         noise.step = other.step = 1
         with torch.no_grad():
             networks.parameters()[0].add_(0.1)
+
+
+@pytest.mark.parametrize("model", [*MODELS, "plain"])
+def test_networks_that_start_from_parameters_have_the_same_bits_alone_and_in_company(model):
+    task = task_of(GRAPH, model)
+    start = {3: train_networks(task, [GRAPH], [3]).state(0)}
+    parts = [GRAPH.induced(GRAPH.ids[first::3]) for first in range(3)]
+    together = train_networks(task, parts, [1, 3, 2], start=start, step=1)
+    for place, name in enumerate([1, 3, 2]):
+        alone = train_networks(task, [parts[place]], [name], start=start, step=1).state(0)
+        assert all(torch.equal(value, alone[key]) for key, value in together.state(place).items())
+    drawn = train_networks(task, [parts[1]], [3], step=1).state(0)
+    assert not all(torch.equal(value, drawn[key]) for key, value in together.state(1).items())
+
+
+@pytest.mark.parametrize("model", ["gcn[hidden=20]", "plain"])
+def test_a_start_is_copied_and_a_step_changes_dropout_alone(model):
+    task = task_of(GRAPH, model)
+    first = trained(GRAPH, model).state(0)
+    kept = {name: value.clone() for name, value in first.items()}
+    nothing = replace(task, training=replace(task.training, epochs=0))
+    same = train_networks(nothing, [GRAPH], [0], start={0: first}).state(0)
+    assert all(torch.equal(value, first[name]) for name, value in same.items())
+    on = [train_networks(task, [GRAPH], [0], start={0: first}, step=step).state(0) for step in (0, 1)]
+    assert all(torch.equal(value, kept[name]) for name, value in first.items())
+    assert not all(torch.equal(value, on[1][name]) for name, value in on[0].items())
+    drawn = [train_networks(nothing, [GRAPH], [0], step=step).state(0) for step in (0, 1)]
+    assert all(torch.equal(value, drawn[1][name]) for name, value in drawn[0].items())

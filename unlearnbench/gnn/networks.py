@@ -210,34 +210,60 @@ def blank_networks(task: Task, num_networks: int) -> Networks:
     return Networks(make, make(num_networks), num_networks)
 
 
-def train_networks(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str = "member") -> Networks:
-    """Train one network on each graph, from scratch, in lockstep.
+def train_networks(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str = "member",
+    *,
+    start: Mapping[int, Mapping[str, Tensor]] | None = None,
+    step: int = 0,
+) -> Networks:
+    """Train one network on each graph in lockstep, from scratch unless `start` says from where.
 
-    What network `names[i]` becomes depends on its graph, the task's seed, its name and the role
-    alone: on a CPU it has the same bits whichever networks are trained beside it.
+    What network `names[i]` becomes depends on its graph, where it starts, the task's seed, its
+    name, the role and the step alone: on a CPU it has the same bits whichever networks are trained
+    beside it. The optimiser starts anew at every call.
 
     Args:
         task: Model, training and seed.
         graphs: One a network, each with at least one node.
         names: The networks' numbers, which choose their initial weights and dropout.
         role: What the networks are for; other roles draw other numbers.
+        start: By a network's number, the parameters it starts from, as `Networks.state` gives them;
+            those not in it are drawn.
+        step: Which of several trainings one after the other this is; other steps draw other dropout.
     """
+    start = start or {}
     if task.training.one_by_one and len(graphs) > 1:
         make = _maker(task, graphs[0])
         whole = Networks(make, make(len(graphs)), len(graphs))
         for place, (graph, name) in enumerate(zip(graphs, names, strict=True)):
             with task.phase(f"{role}-{name:03d}"):
-                whole.replace([place], _train_lockstep(task, [graph], [name], role))
+                whole.replace([place], _train_lockstep(task, [graph], [name], role, start, step))
         return whole
-    return _train_lockstep(task, graphs, names, role)
+    return _train_lockstep(task, graphs, names, role, start, step)
 
 
-def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str) -> Networks:
+def _train_lockstep(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str,
+    start: Mapping[int, Mapping[str, Tensor]],
+    step: int,
+) -> Networks:
     make = _maker(task, graphs[0])
     stack = make(len(graphs))
     stack.draw([task.generator(role, "init", name) for name in names])
     stack.to(task.device)
-    noise = Noise([task.key(role, "dropout", name) for name in names], task.device)
+    networks = Networks(make, stack, len(graphs))
+    for place, name in enumerate(names):
+        if name in start:
+            networks._copy(place, start[name])
+    # The first step's stream is named as if there were no others.
+    of_step = (step,) if step else ()
+    noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
     layout = Ragged(graphs, noise)
     train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training)
     task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)
