@@ -22,7 +22,8 @@ from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
 from unlearnbench.task import Task, Training, View
 from unlearnbench_grapheraser import embeddings, pools
-from unlearnbench_grapheraser.bekm import Bekm, balanced_k_means, cluster_means, distances, paper_capacity
+from unlearnbench_grapheraser.bekm import Bekm, balanced_k_means, cluster_means, distances
+from unlearnbench_grapheraser.capacity import paper_capacity
 from unlearnbench_grapheraser.embeddings import embed, propagated
 from unlearnbench_grapheraser.weighted import Weighted, learn_weights
 

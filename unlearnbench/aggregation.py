@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.component import Component
+from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.seeds import keyed_hash
 from unlearnbench.task import Task, View
@@ -90,6 +91,31 @@ def sample_of(aggregator: Aggregator, task: Task) -> Tensor:
     hashed = keyed_hash(ids, task.key("sample")).to(ids.device)
     order = torch.sort(hashed, stable=True).indices
     return ids[order[: max(1, min(count, len(ids)))]].sort().values
+
+
+def out_of_fold(members: Members) -> Tensor:
+    """Tell which voting members an aggregator may hear when it learns from nodes they were not trained on.
+
+    The member of a node's own shard has seen its label and is surer of it than of any node it
+    will be asked about later.
+
+    Args:
+        members: What the members say of U.
+
+    Returns:
+        bool [n, number of voting members], the members in their order; no row is empty.
+
+    Raises:
+        UsageError: Some node is known to the only member that votes.
+    """
+    voting = torch.nonzero(members.voting)[:, 0]
+    heard = members.shard[:, None] != voting
+    if not bool(heard.any(dim=1).all()):
+        raise UsageError(
+            "Nothing can be learned with out_of_fold=true: only one member votes, and it was trained on them.",
+            "Use at least two shards, or out_of_fold=false.",
+        )
+    return heard
 
 
 def log_of_mean(probabilities: Tensor) -> Tensor:

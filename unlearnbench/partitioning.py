@@ -88,6 +88,23 @@ def shard_bounds(num_nodes: int, num_shards: int, slack: float) -> tuple[int, in
     return max(low, 1), high
 
 
+def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
+    """List each node's neighbours, over edges of either direction, each once and never the node itself.
+
+    What holds for a cut holds here: a loop cannot be cut, an edge that stands twice is cut once.
+
+    Returns:
+        int64 [n + 1] and int64 [k], on the graph's device: node v's neighbours are
+        `members[starts[v]:starts[v + 1]]`, ascending.
+    """
+    n = graph.num_nodes
+    source, target = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    pairs = torch.unique(torch.cat([source * n + target, target * n + source]))
+    starts = torch.zeros(n + 1, dtype=torch.int64, device=pairs.device)
+    torch.cumsum(torch.bincount(torch.div(pairs, n, rounding_mode="floor"), minlength=n), dim=0, out=starts[1:])
+    return starts, pairs % n
+
+
 def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:
     """Assign nodes to shards by walking all (node, shard) pairs in ascending order of cost.
 

@@ -7,11 +7,16 @@ from unlearnbench.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_partitioners(register: Register) -> None:
-    """Announce `bekm`."""
+    """Announce `bekm` and `blpa`."""
     register(
         "bekm",
         "unlearnbench_grapheraser.bekm:Bekm",
         summary="Balanced k-means on node embeddings (GraphEraser's BEKM).",
+    )
+    register(
+        "blpa",
+        "unlearnbench_grapheraser.blpa:Blpa",
+        summary="Balanced label propagation over edges (GraphEraser's BLPA).",
     )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from unlearnbench.component import ComponentParams
-from unlearnbench.errors import UsageError
-from unlearnbench.partitioning import SLACK, Partitioner, assign_by_pairs, shard_bounds
+from unlearnbench.partitioning import SLACK, Partitioner, assign_by_pairs
 from unlearnbench.task import Task
+from unlearnbench_grapheraser.capacity import Capacity, size_limits
 from unlearnbench_grapheraser.embeddings import Embedding, embed
 
-Capacity = Literal["slack", "paper"]
 DEFAULT_EMBEDDING: Embedding = "logits"
 
 
@@ -60,22 +56,10 @@ class Bekm(Partitioner):
         """Cluster the training nodes; see `Partitioner.partition`."""
         settings = self.params
         n = task.graph.num_nodes
-        if settings.capacity == "paper":
-            low, high = 1, paper_capacity(n, num_shards, settings.delta)
-        else:
-            low, high = shard_bounds(n, num_shards, settings.slack)
+        low, high = size_limits(n, num_shards, settings.capacity, settings.slack, settings.delta)
         points = embed(task, settings.embedding, settings.components)
         first = torch.randperm(n, generator=task.generator("bekm"))[:num_shards].to(points.device)
         return balanced_k_means(points, points[first], low, high, settings.rounds, settings.tolerance)
-
-
-def paper_capacity(num_nodes: int, num_shards: int, delta: float) -> int:
-    """Give the largest size of a shard, ceil(n/S + delta (n - n/S)) (CCS 2022)."""
-    if num_shards > num_nodes:
-        raise UsageError(f"{num_shards} shards for {num_nodes} training nodes.", "Use at most one shard a node.")
-    mean = num_nodes / num_shards
-    # Rounded first, so that a whole number is not lifted by the last bit of a quotient.
-    return math.ceil(round(mean + delta * (num_nodes - mean), 9))
 
 
 def balanced_k_means(

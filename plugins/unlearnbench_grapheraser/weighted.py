@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members
+from unlearnbench.aggregation import Aggregator, Members, out_of_fold
 from unlearnbench.component import ComponentParams
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
@@ -56,6 +56,10 @@ class Weighted(Aggregator):
             description="Which graph members see when they speak of U: targets (that of U alone) or shard (each"
             " member's own shard as well).",
         )
+        out_of_fold: bool = Field(
+            default=False,
+            description="Whether a node's own member is left out while learning, the others' weights scaled up.",
+        )
         norm_weight: float = Field(
             default=0.0, ge=0, description="Factor of the penalty ||w||_2, not squared (1 with pool=legacy)."
         )
@@ -98,6 +102,7 @@ class Weighted(Aggregator):
             members.voting,
             settings,
             task.generator("weighted"),
+            out_of_fold(members) if settings.out_of_fold else None,
         )
 
     def combine(self, members: Members) -> Tensor:
@@ -112,7 +117,12 @@ class Weighted(Aggregator):
 
 
 def learn_weights(
-    log_probs: Tensor, labels: Tensor, voting: Tensor, settings: Weighted.Params, generator: torch.Generator
+    log_probs: Tensor,
+    labels: Tensor,
+    voting: Tensor,
+    settings: Weighted.Params,
+    generator: torch.Generator,
+    heard: Tensor | None = None,
 ) -> Tensor:
     """Learn one non-negative weight a member by Adam on shuffled batches.
 
@@ -124,6 +134,7 @@ def learn_weights(
         voting: bool [S]; the other members have weight 0 throughout.
         settings: How.
         generator: Where the order of U comes from.
+        heard: bool [m, number of voting members], who is heard of each node; None: all of them.
 
     Returns:
         float32 [S], on the device of `log_probs`; equal weights if all were driven to 0.
@@ -132,6 +143,7 @@ def learn_weights(
     # A step is a handful of products with a few thousand numbers: on a GPU it would be all launch overhead.
     said = log_probs[voting].permute(1, 2, 0).contiguous().cpu()
     labels = labels.cpu()
+    heard = None if heard is None else heard.cpu().to(said.dtype)
     loss_and_gradient = LOSSES[settings.pool]
     everyone = torch.ones(said.shape[2], dtype=torch.bool)
     weight = uniform(everyone)
@@ -141,8 +153,9 @@ def learn_weights(
         order = torch.randperm(len(labels), generator=generator)
         epoch_loss = torch.zeros(())
         batches = zip(said[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True)
-        for batch, target in batches:
-            loss, gradient = loss_and_gradient(weight, batch, target)
+        speaking = None if heard is None else heard[order].split(settings.batch_size)
+        for number, (batch, target) in enumerate(batches):
+            loss, gradient = loss_and_gradient(weight, batch, target, None if speaking is None else speaking[number])
             if settings.norm_weight > 0:
                 norm = weight.norm()
                 loss = loss + settings.norm_weight * norm

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearnbench.aggregation import Aggregator, Members
+from unlearnbench.aggregation import Aggregator, Members, out_of_fold
 from unlearnbench.component import ComponentParams
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
@@ -37,6 +37,9 @@ class Contrastive(Aggregator):
         sample: float = Field(1000, gt=0, description="Size of U: a count if at least 1, else a share.")
         view: Literal["targets", "shard"] = Field(
             "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
+        )
+        out_of_fold: bool = Field(
+            False, description="Whether a node's own member is left out of the softmax while learning."
         )
         projection_width: int = Field(128, ge=1, description="Width of the members' projections.")
         attention_width: int = Field(16, ge=1, description="Width of the attention's hidden layer.")
@@ -132,13 +135,14 @@ class Contrastive(Aggregator):
             num_members, size, graph.num_classes, self.design, task.generator("contrastive", "weights")
         ).to(embeddings.device)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
+        heard = out_of_fold(members) if params.out_of_fold else None
         pairs = PairSource(self.rules, graph, members.shard, num_members, task.generator("contrastive", "pairs"))
         order = task.generator("contrastive", "batches")
         for _ in range(params.epochs):
             shuffled = torch.randperm(num_nodes, generator=order).to(embeddings.device)
             for anchors in shuffled.split(params.batch_size):
                 optimiser.zero_grad()
-                loss = self._loss(network, embeddings, graph.y, anchors, pairs)
+                loss = self._loss(network, embeddings, graph.y, anchors, pairs, heard)
                 loss.backward()
                 optimiser.step()
         self._fusion = network.requires_grad_(False)
@@ -163,17 +167,26 @@ class Contrastive(Aggregator):
         return {} if self._fusion is None else self._fusion.named()
 
     def _loss(
-        self, network: fusion.Fusion, embeddings: Tensor, labels: Tensor, anchors: Tensor, pairs: PairSource
+        self,
+        network: fusion.Fusion,
+        embeddings: Tensor,
+        labels: Tensor,
+        anchors: Tensor,
+        pairs: PairSource,
+        heard: Tensor | None,
     ) -> Tensor:
         params = self.params
         if not (params.contra_weight or params.recon_weight):
-            return cross_entropy(network(embeddings.index_select(1, anchors)), labels[anchors])
+            speaking = None if heard is None else heard[anchors]
+            return cross_entropy(network(embeddings.index_select(1, anchors), speaking), labels[anchors])
         batch = pairs.draw(anchors)
         needed = embeddings.index_select(1, batch.nodes)
+        speaking = None if heard is None else heard[batch.nodes]
         projected, scores = network.scores(needed)
+        scores = fusion.silence(scores, speaking)
         views = [network.weights(scores)]
         if params.contra_weight:
-            views.append(network.local_weights(scores, batch.mask))
+            views.append(network.local_weights(scores, batch.mask, speaking))
         fused = network.fuse(torch.stack(views, dim=1), projected, needed)
         loss = cross_entropy(network.classify(fused[batch.anchors, 0]), labels[anchors])
         return loss + self._auxiliary(batch, fused)

@@ -101,20 +101,25 @@ class Fusion(nn.Module):
         """Give the attention of the global view, alpha: float32 [n, S], rows sum to one."""
         return torch.softmax(scores, dim=1)
 
-    def local_weights(self, scores: Tensor, mask: Tensor) -> Tensor:
+    def local_weights(self, scores: Tensor, mask: Tensor, heard: Tensor | None = None) -> Tensor:
         """Give the attention of a local view.
 
         Args:
-            scores: float32 [n, S].
+            scores: float32 [n, S], -inf for members that are not heard.
             mask: bool [n, S], members kept, at least one a row.
+            heard: bool [n, S], members heard; None: all. Where none of them is kept, all of them are.
 
         Returns:
             float32 [n, S], 0 for members not kept.
         """
+        if heard is not None:
+            kept_and_heard = mask & heard
+            mask = torch.where(kept_and_heard.any(dim=1, keepdim=True), kept_and_heard, heard)
         if self.design.local == "softmax":
             return torch.softmax(scores.masked_fill(~mask, float("-inf")), dim=1)
         kept = mask.to(scores.dtype)
-        return self.weights(scores) * kept * (mask.shape[1] / kept.sum(dim=1, keepdim=True))
+        count = mask.shape[1] if heard is None else heard.sum(dim=1, keepdim=True)
+        return self.weights(scores) * kept * (count / kept.sum(dim=1, keepdim=True))
 
     def fuse(self, weights: Tensor, projected: Tensor, embeddings: Tensor) -> Tensor:
         """Add the members up.
@@ -135,11 +140,22 @@ class Fusion(nn.Module):
         """Give logits [n, C] from the global views [n, p]."""
         return torch.addmm(self.classifier_bias, fused, self.classifier)
 
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Give logits: float32 [S, n, d] to [n, C]."""
+    def forward(self, embeddings: Tensor, heard: Tensor | None = None) -> Tensor:
+        """Give logits: float32 [S, n, d] to [n, C]; `heard` as in `silence`."""
         projected, scores = self.scores(embeddings)
+        scores = silence(scores, heard)
         return self.classify(self.fuse(self.weights(scores).unsqueeze(1), projected, embeddings).squeeze(1))
 
     def named(self) -> Mapping[str, Tensor]:
         """Give every parameter, detached."""
         return {name: value.detach() for name, value in self.named_parameters()}
+
+
+def silence(scores: Tensor, heard: Tensor | None) -> Tensor:
+    """Keep members out of the softmax of nodes of which they are not heard.
+
+    Args:
+        scores: float32 [n, S].
+        heard: bool [n, S], somebody in each row; None: all.
+    """
+    return scores if heard is None else scores.masked_fill(~heard, float("-inf"))

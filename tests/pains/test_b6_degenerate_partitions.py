@@ -18,7 +18,7 @@ from unlearnbench.partitioning import assign_by_nodes, assign_by_pairs, checked_
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
-from unlearnbench_grapheraser.bekm import paper_capacity
+from unlearnbench_grapheraser.capacity import paper_capacity
 
 __all__ = ["command", "install"]
 

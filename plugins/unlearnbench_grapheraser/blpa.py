@@ -1,0 +1,139 @@
+"""Balanced label propagation: shards are communities of neighbours, none too large or too small."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.partitioning import SLACK, Partitioner, neighbours
+from unlearnbench.task import Task
+from unlearnbench_grapheraser.capacity import Capacity, size_limits
+
+
+class Blpa(Partitioner):
+    """GraphEraser's balanced label propagation (BLPA).
+
+    It looks at edges alone: a partition kept after a request still depends on the edges of
+    nodes that were forgotten.
+    """
+
+    name = "blpa"
+    summary = "Balanced label propagation over edges (GraphEraser's BLPA)."
+    reference = 'Chen et al., "Graph Unlearning", CCS 2022, balanced label propagation'
+    uses_data = True
+
+    class Params(ComponentParams):
+        """Parameters of `blpa`."""
+
+        capacity: Capacity = Field(
+            default="slack",
+            description="Sizes of shards: slack (between (1 - slack) n/S and (1 + slack) n/S) or paper (at most"
+            " n/S + delta (n - n/S), at least one node).",
+        )
+        slack: float = Field(default=SLACK, ge=0, lt=1, description="Tolerated imbalance with capacity=slack.")
+        delta: float = Field(default=0.005, ge=0, le=1, description="Tolerated imbalance with capacity=paper.")
+        rounds: int = Field(default=100, ge=0, description="Rounds at most.")
+
+    params: Params
+
+    def partition(self, task: Task, num_shards: int) -> Tensor:
+        """Propagate shards over the edges among the training nodes; see `Partitioner.partition`."""
+        settings = self.params
+        n = task.graph.num_nodes
+        low, high = size_limits(n, num_shards, settings.capacity, settings.slack, settings.delta)
+        starts, members = (t.cpu() for t in neighbours(task.graph))
+        generator = task.generator("blpa")
+        shard = start_balanced(n, num_shards, generator)
+        for _ in range(settings.rounds):
+            wish, count = wishes(starts, members, shard, num_shards, generator)
+            moved = grant(wish, count, shard, num_shards, low, high)
+            if torch.equal(moved, shard):
+                break
+            shard = moved
+        return shard.to(task.device)
+
+
+def start_balanced(num_nodes: int, num_shards: int, generator: torch.Generator) -> Tensor:
+    """Deal nodes out by chance into shards whose sizes differ by at most one: int64 [n]."""
+    shard = torch.empty(num_nodes, dtype=torch.int64)
+    shard[torch.randperm(num_nodes, generator=generator)] = torch.arange(num_nodes) % num_shards
+    return shard
+
+
+def wishes(
+    starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Find the shard that most of each node's neighbours are in.
+
+    Args:
+        starts: int64 [n + 1], from `neighbours`.
+        members: int64 [k], from `neighbours`.
+        shard: int64 [n].
+        num_shards: S.
+        generator: Decides between shards that hold equally many.
+
+    Returns:
+        int64 [n], the shard, -1 for a node without neighbours; int64 [n], how many are in it.
+    """
+    n = len(shard)
+    node = torch.repeat_interleave(torch.arange(n), starts.diff())
+    pairs, counts = torch.unique(node * num_shards + shard[members], return_counts=True)
+    node = torch.div(pairs, num_shards, rounding_mode="floor")
+    most = torch.zeros(n, dtype=torch.int64).scatter_reduce_(0, node, counts, "amax")
+    tied = counts == most[node]
+    pairs, node = pairs[tied], node[tied]
+    choices = torch.bincount(node, minlength=n)
+    drawn = (torch.rand(n, generator=generator, dtype=torch.float64) * choices).long()
+    at = choices.cumsum(dim=0) - choices + torch.minimum(drawn, (choices - 1).clamp(min=0))
+    wish = torch.full((n,), -1, dtype=torch.int64)
+    wish[choices > 0] = pairs[at[choices > 0]] % num_shards
+    return wish, most
+
+
+def grant(wish: Tensor, count: Tensor, shard: Tensor, num_shards: int, low: int, high: int) -> Tensor:
+    """Move nodes to the shards they wish for, as far as sizes allow.
+
+    Nodes come in descending order of how many neighbours they would join (ties: the lower
+    node). One that finds room moves; its old place goes to the first who waits for it and may
+    leave, that one's old place likewise, until nobody waits: one chain, one node a place. One
+    that finds none waits. Nobody leaves a shard of `low` nodes. No node moves or is passed over
+    twice, so that a round costs O(n log n).
+
+    Args:
+        wish: int64 [n], -1: none.
+        count: int64 [n].
+        shard: int64 [n], of `low` to `high` nodes each.
+        num_shards: S.
+        low: Smallest size of a shard, at least 1.
+        high: Largest size of a shard.
+
+    Returns:
+        int64 [n].
+    """
+    eager = torch.nonzero((wish >= 0) & (wish != shard))[:, 0]
+    order = eager[torch.sort(count[eager], descending=True, stable=True).indices]
+    sizes: list[int] = torch.bincount(shard, minlength=num_shards).tolist()
+    wanted, now = wish.tolist(), shard.tolist()
+    waiting: list[deque[int]] = [deque() for _ in range(num_shards)]
+    for first in order.tolist():
+        if sizes[wanted[first]] >= high or sizes[now[first]] <= low:
+            waiting[wanted[first]].append(first)
+            continue
+        node = first
+        while True:
+            place = now[node]
+            now[node] = wanted[node]
+            sizes[place] -= 1
+            sizes[now[node]] += 1
+            queue = waiting[place]
+            # Who cannot leave when the turn comes has had it: looking again would cost a pass over the queue.
+            while queue and sizes[now[queue[0]]] <= low:
+                queue.popleft()
+            if not queue:
+                break
+            node = queue.popleft()
+    return torch.tensor(now, dtype=torch.int64)

@@ -1,0 +1,47 @@
+"""Linear deterministic greedy: nodes arrive one by one and join their neighbours while there is room."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.partitioning import SLACK, Partitioner, neighbours, shard_bounds
+from unlearnbench.seeds import keyed_hash
+from unlearnbench.task import Task
+from unlearnbench_partitioners.streaming import place
+
+
+class Ldg(Partitioner):
+    """The streaming partition of Stanton and Kliot.
+
+    Nodes arrive in the order of a keyed hash of their ids. A node looks at the edges to nodes
+    that came before: a partition kept after a request still depends on nodes that were forgotten.
+    """
+
+    name = "ldg"
+    summary = "One pass over the nodes, each to the shard of most neighbours, full shards discounted."
+    reference = 'Stanton and Kliot, "Streaming Graph Partitioning for Large Distributed Graphs", KDD 2012, section 3'
+    uses_data = True
+
+    class Params(ComponentParams):
+        """Parameters of `ldg`."""
+
+        slack: float = Field(
+            default=SLACK,
+            ge=0,
+            lt=1,
+            description="Tolerated imbalance: between (1 - slack) n/S and (1 + slack) n/S nodes in a shard.",
+        )
+
+    params: Params
+
+    def partition(self, task: Task, num_shards: int) -> Tensor:
+        """Let the training nodes arrive one by one; see `Partitioner.partition`."""
+        n = task.graph.num_nodes
+        low, high = shard_bounds(n, num_shards, self.params.slack)
+        order = torch.sort(keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
+        nobody = torch.full((n,), -1, dtype=torch.int64)
+        starts, members = neighbours(task.graph)
+        return place(order, starts, members, nobody, num_shards, low, high).to(task.device)

@@ -1,0 +1,97 @@
+"""METIS, and what it takes to keep its shards within the limits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.partitioning import SLACK, Partitioner, neighbours, shard_bounds
+from unlearnbench.seeds import keyed_hash
+from unlearnbench.task import Task
+from unlearnbench_partitioners.streaming import place, release
+
+Scheme = Literal["kway", "recursive"]
+
+
+class Metis(Partitioner):
+    """Cuts as few edges as METIS can.
+
+    It looks at edges alone: a partition kept after a request still depends on the edges of
+    nodes that were forgotten.
+    """
+
+    name = "metis"
+    summary = "METIS: multilevel k-way partition of few cut edges."
+    reference = (
+        'Karypis and Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", Journal of Parallel and'
+        " Distributed Computing 1998"
+    )
+    uses_data = True
+    requires = {"pymetis": "unlearnbench[metis]"}
+
+    class Params(ComponentParams):
+        """Parameters of `metis`."""
+
+        scheme: Scheme = Field(
+            default="kway", description="Multilevel k-way partition, or multilevel recursive bisection."
+        )
+        slack: float = Field(
+            default=SLACK,
+            ge=0,
+            lt=1,
+            description="Tolerated imbalance: between (1 - slack) n/S and (1 + slack) n/S nodes in a shard.",
+        )
+        cuts: int = Field(
+            default=1, ge=1, description="Partitions that METIS tries; the one of fewest cut edges stays."
+        )
+
+    params: Params
+
+    def partition(self, task: Task, num_shards: int) -> Tensor:
+        """Cut the graph of the training nodes; see `Partitioner.partition`."""
+        settings = self.params
+        n = task.graph.num_nodes
+        low, high = shard_bounds(n, num_shards, settings.slack)
+        starts, members = (t.cpu() for t in neighbours(task.graph))
+        # METIS draws 32 bits.
+        seed = task.key("metis") % 2**31
+        shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed)
+        free = release(starts, members, shard, num_shards, low, high)
+        shard[free] = -1
+        order = free[torch.sort(keyed_hash(task.graph.ids.cpu()[free], task.key("metis")), stable=True).indices]
+        return place(order, starts, members, shard, num_shards, low, high).to(task.device)
+
+
+def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack: float, cuts: int, seed: int) -> Tensor:
+    """Call METIS.
+
+    Args:
+        starts: int64 [n + 1], from `neighbours`.
+        members: int64 [m], from `neighbours`.
+        num_shards: S.
+        scheme: `kway` or `recursive`.
+        slack: How much larger than n/S it lets a shard become; it does not always keep to that.
+        cuts: Partitions tried.
+        seed: In [0, 2^31).
+
+    Returns:
+        int64 [n]; a shard may be empty, or larger than allowed.
+    """
+    if num_shards == 1:
+        return torch.zeros(len(starts) - 1, dtype=torch.int64)
+    import pymetis
+
+    kind = pymetis.zero_copy_dtype()
+    found = pymetis.part_graph(
+        num_shards,
+        pymetis.CSRAdjacency(starts.numpy().astype(kind), members.numpy().astype(kind)),
+        recursive=scheme == "recursive",
+        # METIS takes the tolerance in thousandths, at least one.
+        options=pymetis.Options(ufactor=max(1, round(1000 * slack)), ncuts=cuts, seed=seed),
+    )
+    return torch.from_numpy(np.asarray(found.vertex_part, dtype=np.int64).copy())

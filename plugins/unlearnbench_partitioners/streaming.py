@@ -1,0 +1,83 @@
+"""Placing nodes one after the other, each where most of its neighbours are, within limits on sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def place(
+    order: Tensor, starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low: int, high: int
+) -> Tensor:
+    """Place nodes by the linear deterministic greedy rule (Stanton and Kliot, KDD 2012, section 3).
+
+    A node goes to the open shard with the largest (neighbours there) (1 - size / high); ties: to
+    the smallest, then the lowest. A shard is open while it holds fewer than `high` nodes and enough
+    nodes are left to fill every other shard up to `low`. Costs O(E + n S).
+
+    Args:
+        order: int64 [k], the nodes to place, in the order they arrive.
+        starts: int64 [n + 1], from `neighbours`.
+        members: int64 [m], from `neighbours`.
+        shard: int64 [n], where the others are; -1 for the nodes of `order`.
+        num_shards: S.
+        low: Smallest size of a shard.
+        high: Largest size; there must be room for all between the limits.
+
+    Returns:
+        int64 [n], on the CPU.
+    """
+    # A last column takes the neighbours that are nowhere yet.
+    placed = torch.where(shard < 0, num_shards, shard).cpu().numpy().copy()
+    begins, ends = starts.cpu().numpy(), members.cpu().numpy()
+    sizes = np.bincount(placed, minlength=num_shards + 1)[:num_shards]
+    missing = int(np.maximum(low - sizes, 0).sum())
+    closed = sizes >= (low if len(order) == missing else high)
+    for arrived, node in enumerate(order.tolist()):
+        near = np.bincount(placed[ends[begins[node] : begins[node + 1]]], minlength=num_shards + 1)[:num_shards]
+        # Times `high`, so that equal values are equal; of these the smallest shard, by a step that outweighs no value.
+        value = near * (high - sizes) * (high + 1) - sizes
+        value[closed] = np.iinfo(np.int64).min
+        best = int(value.argmax())
+        placed[node] = best
+        missing -= int(sizes[best] < low)
+        sizes[best] += 1
+        if len(order) - arrived - 1 == missing:
+            closed = sizes >= low
+        elif sizes[best] == high:
+            closed[best] = True
+    return torch.from_numpy(placed)
+
+
+def release(starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low: int, high: int) -> Tensor:
+    """Take out of shards that are too large what must go, and what shards that are too small still lack.
+
+    What is above `high` goes; then, while too few went to fill all shards up to `low`, the largest
+    shards give one node after the other. A shard gives the nodes with fewest neighbours in it
+    first (ties: the lower node), by the neighbours they had before anything went.
+
+    Args:
+        starts: int64 [n + 1], from `neighbours`.
+        members: int64 [m], from `neighbours`.
+        shard: int64 [n].
+        num_shards: S; S * low <= n <= S * high.
+        low: Smallest size of a shard.
+        high: Largest size.
+
+    Returns:
+        int64 [k], the nodes, ascending.
+    """
+    shard, starts, members = shard.cpu(), starts.cpu(), members.cpu()
+    sizes = torch.bincount(shard, minlength=num_shards)
+    kept = sizes.clamp(max=high)
+    lacking = int((low - sizes).clamp(min=0).sum()) - int((sizes - kept).sum())
+    for _ in range(lacking):
+        kept[kept.argmax()] -= 1
+    node = torch.repeat_interleave(torch.arange(len(shard)), starts.diff())
+    inside = torch.bincount(node[shard[node] == shard[members]], minlength=len(shard))
+    by_ties = torch.sort(inside, stable=True).indices
+    order = by_ties[torch.sort(shard[by_ties], stable=True).indices]
+    first = sizes.cumsum(dim=0) - sizes
+    rank = torch.arange(len(shard)) - first[shard[order]]
+    return order[rank < (sizes - kept)[shard[order]]].sort().values
