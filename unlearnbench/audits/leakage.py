@@ -88,13 +88,13 @@ class PartitionLeakage(Audit):
         return ""
 
     def effort(self, method: Spec) -> Mapping[str, float]:
-        """Count partitions, as if each cost a whole training; those that look at no data cost nothing beside one."""
-        params: Any = method.params
-        if not params.partitioner.cls.uses_data:
-            return {method.label: 1}
-        # Targets fall into two to four groups whose worlds are their own.
+        """No member is trained."""
+        return {method.label: 0}
+
+    def partitions(self, method: Spec) -> float:
+        """Count the partitions attacked and those of stability; targets fall into two to four groups."""
         groups = 3 if self.params.together else self.params.targets
-        return {method.label: groups * self.params.worlds + 2.5 * self.params.same_seed}
+        return groups * self.params.worlds + 2.5 * self.params.same_seed
 
     def examine(self, subject: Subject) -> Finding:
         """Attack."""
