@@ -21,7 +21,7 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test check docs bench bench-gpu clean
+.PHONY: help run test check docs evidence bench bench-gpu clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
@@ -30,6 +30,7 @@ help:
 	@echo "make docs   generate $(DOCS) anew"
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
 	@echo "make bench-gpu  compare lockstep training with a loop on a CUDA device"
+	@echo "make evidence  make every record in results/ that is missing: hours, on an idle machine"
 	@echo "make clean  delete $(VENV)"
 
 run: $(FOR_RUN)
@@ -58,6 +59,9 @@ bench: $(FOR_RUN)
 
 bench-gpu: $(FOR_RUN)
 	$(BIN)/python benchmarks/gpu.py
+
+evidence: $(FOR_RUN)
+	UB=$(BIN)/unlearnbench bash benchmarks/evidence.sh
 
 clean:
 	rm -rf $(VENV)

@@ -20,7 +20,7 @@ from plugin_samples import TOYS, Write, write_distribution
 from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.record import read_record
-from unlearnbench.report.tables import TABLES
+from unlearnbench.report.tables import CHARACTERISTICS, DATASETS, OF_EXPERIMENTS, TABLES
 
 __all__ = ["command", "install"]
 
@@ -56,8 +56,9 @@ def test_ls_lists_names_summaries_and_distributions(command: Any, kind: str) -> 
         (steady,) = (line for line in told.out.splitlines() if line.startswith("steady "))
         assert steady.endswith("  Counts requests.  (ub-toys 1.0)")
     if kind == "audit":
-        assert told.out == ""
-        assert "No audit is registered" in told.err
+        assert {"exactness", "controls", "distance", "partition-leakage"} <= {
+            line.split()[0] for line in told.out.splitlines()
+        }
     rows = json.loads(command("ls", kind, "--json").out)
     assert len(rows) == len(told.out.splitlines())
     assert all(set(row) == {"name", "summary", "distribution"} for row in rows)
@@ -249,7 +250,7 @@ def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any
 
 def test_every_table_can_be_asked_for() -> None:
     (choice,) = [option.type for option in report.command.params if option.name == "table"]
-    assert list(choice.choices) == [*TABLES, "cost", "audits"]
+    assert sorted(choice.choices) == sorted([*TABLES, *OF_EXPERIMENTS, CHARACTERISTICS, DATASETS, "cost", "audits"])
 
 
 @pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])
@@ -269,6 +270,19 @@ def test_report_and_leaderboard_rebuild_what_records_say(command: Any, tmp_path:
     assert written
     written[0].write_text(written[0].read_text() + "stray\n")
     assert command("leaderboard", "verify", out).code == 1
+
+
+def test_report_refuses_what_it_cannot_show(command: Any, tmp_path: Path) -> None:
+    assert command("run", "-m", "steady", *ONCE, "--out", str(tmp_path)).code == 0
+    told = command("report", str(tmp_path), "--table", "summary", "--against", "paper")
+    assert told.code == 2
+    assert "utility, time, datasets" in told.err
+    told = command("report", str(tmp_path), "--table", "utility", "--figure", str(tmp_path / "a.png"))
+    assert (told.code, "poison" in told.err) == (2, True)
+    told = command("report", str(tmp_path), "--table", "factorial")
+    assert (told.code, "--experiment factorial" in told.err) == (3, True)
+    told = command("report", str(tmp_path), "--table", "characteristics")
+    assert (told.code, "steady" in told.out) == (0, True)
 
 
 def test_nothing_to_report_is_told(command: Any, tmp_path: Path) -> None:

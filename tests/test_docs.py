@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 import unlearnbench
 from unlearnbench import hookspecs
+from unlearnbench.audits.running import auditor, make_audit_plan
 from unlearnbench.brackets import split_names
 from unlearnbench.cli import cli
 from unlearnbench.config import RunConfig, make_config
@@ -28,7 +29,9 @@ from unlearnbench.resolve import resolve
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGES = ["README.md", "CONTRIBUTING.md"]
-PAGES += [f"docs/{name}.md" for name in ("cli", "plugin_hooks", "protocol", "datasets", "statistics")]
+PAGES += [
+    f"docs/{name}.md" for name in ("cli", "plugin_hooks", "protocol", "datasets", "statistics", "tables", "audits")
+]
 BLOCK = re.compile(r"(?:<!-- example: (?P<role>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 PLUGINS = sorted(path for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
 
@@ -106,10 +109,21 @@ def test_every_marked_hook_is_a_kind_and_no_page_names_another() -> None:
         assert set(re.findall(r"\bregister_[a-z]+", page(name))) <= marked
 
 
-def test_examples_announce_every_kind_that_has_a_base_class() -> None:
-    # Nothing runs an audit yet, so that there is nothing an example could show.
+def test_examples_announce_every_kind() -> None:
     announced = {hook for block in EXAMPLES for hook in re.findall(r"def (register_\w+)", block.text)}
-    assert announced == set(hookspecs.KINDS.values()) - {"register_audits"}
+    assert announced == set(hookspecs.KINDS.values())
+
+
+def test_the_example_of_an_audit_is_run(catalogue: Catalogue, tmp_path: Path) -> None:
+    settings = {"methods": ["noop"], "datasets": ["ring"], "repetitions": 1, "epochs": 3, "forget_ratio": 0.1}
+    config = make_config({**settings, "out": tmp_path, "device": "cpu"})
+    plan = make_audit_plan(config, ["sureness"], catalogue)
+    reference, noop = execute(plan, compute=auditor(catalogue))
+    assert reference.status == noop.status == "ok"
+    assert reference.audit is not None
+    assert noop.audit is not None
+    assert reference.audit["verdict"] == "not more sure"
+    assert noop.audit["scores"][0]["value"] != reference.audit["scores"][0]["value"]
 
 
 def test_the_example_plugin_is_short_and_the_same_on_both_pages() -> None:

@@ -102,6 +102,7 @@ def test_settings_that_do_not_fit_are_told(values: dict[str, Any], message: str)
         "retrain",
         "sisa[num_shards=4]",
         "sisa[num_shards=4,partitioner=hash]",
+        "sisa[num_shards=4,slices=3]",
         "sharded[num_shards=4,partitioner=random,aggregator=contrastive[sample=20]]",
     ],
 )

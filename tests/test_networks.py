@@ -154,3 +154,90 @@ def test_a_copy_is_equal_and_of_its_own(model):
             parameter.add_(1)
     assert all(torch.equal(value, before[name]) for name, value in networks.state(0).items())
     assert not torch.equal(copy.predict([GRAPH])[0][1], networks.predict([GRAPH])[0][1])
+
+
+# Changed on the way
+
+
+ONE_AFTER_THE_OTHER = {"gcn": 2, "gat": 2, "sage": 2, "gin": 2, "gatv2": 2, "jknet": 3}
+
+
+@pytest.mark.parametrize("model", [*MODELS, "plain"])
+def test_only_models_of_one_hop_layers_in_a_row_name_their_convolutions(model):
+    columns = trained(GRAPH, model, epochs=0).convolutions()
+    assert list(columns) == [f"conv{number}" for number in range(1, 1 + ONE_AFTER_THE_OTHER.get(model, 0))]
+    assert set(columns.values()) <= {64}
+
+
+@pytest.mark.parametrize("model", ONE_AFTER_THE_OTHER)
+def test_a_change_that_changes_nothing_keeps_the_bits_and_none_outlasts_its_call(model):
+    networks = trained(GRAPH, model)
+    plain = networks.predict([GRAPH])[0][1]
+    seen = {}
+    kept = {name: lambda rows, name=name: seen.setdefault(name, rows) for name in networks.convolutions()}
+    assert torch.equal(networks.answers([GRAPH], changes=kept)[0][1], plain)
+    assert all(rows.shape == (24, 64) for rows in seen.values())
+    assert len(seen) == ONE_AFTER_THE_OTHER[model]
+    lost = dict.fromkeys(networks.convolutions(), torch.zeros_like)
+    assert not torch.equal(networks.answers([GRAPH], changes=lost)[0][1], plain)
+    assert torch.equal(networks.predict([GRAPH])[0][1], plain)
+
+    def broken(rows):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        networks.answers([GRAPH], changes={"conv1": broken})
+    assert torch.equal(networks.predict([GRAPH])[0][1], plain)
+
+
+def test_what_is_changed_are_rows_before_the_activation_without_padding():
+    networks, seen = trained(GRAPH, "gcn[hidden=20]"), {}
+    networks.answers([GRAPH], changes={"conv2": lambda rows: seen.setdefault("rows", rows) * 2})
+    module = PygGCN(GRAPH.num_features, 3, hidden=20).take(networks.state(0)).eval()
+    wanted = module.conv2(module.conv1(GRAPH.x, GRAPH.edge_index).relu(), GRAPH.edge_index)
+    assert seen["rows"].shape == (24, 20)
+    assert bool((seen["rows"] < 0).any())
+    torch.testing.assert_close(seen["rows"], wanted, atol=1e-5, rtol=1e-5)
+    embeddings, _ = networks.answers([GRAPH], changes={"conv2": lambda rows: rows * 2})[0]
+    torch.testing.assert_close(embeddings, 2 * wanted.relu(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["gcn", "gat", "plain"])
+def test_asking_again_and_again_has_the_bits_of_asking_anew(model):
+    networks = trained(SPARSE, model)
+    noise, other = (Noise([5], torch.device("cpu")) for _ in range(2))
+    ask, noisy = networks.answering([SPARSE]), networks.answering([SPARSE], noise)
+    for _ in range(2):
+        assert torch.equal(ask()[0][1], networks.answers([SPARSE])[0][1])
+        assert torch.equal(noisy()[0][1], networks.answers([SPARSE], other)[0][1])
+        noise.step = other.step = 1
+        with torch.no_grad():
+            networks.parameters()[0].add_(0.1)
+
+
+@pytest.mark.parametrize("model", [*MODELS, "plain"])
+def test_networks_that_start_from_parameters_have_the_same_bits_alone_and_in_company(model):
+    task = task_of(GRAPH, model)
+    start = {3: train_networks(task, [GRAPH], [3]).state(0)}
+    parts = [GRAPH.induced(GRAPH.ids[first::3]) for first in range(3)]
+    together = train_networks(task, parts, [1, 3, 2], start=start, step=1)
+    for place, name in enumerate([1, 3, 2]):
+        alone = train_networks(task, [parts[place]], [name], start=start, step=1).state(0)
+        assert all(torch.equal(value, alone[key]) for key, value in together.state(place).items())
+    drawn = train_networks(task, [parts[1]], [3], step=1).state(0)
+    assert not all(torch.equal(value, drawn[key]) for key, value in together.state(1).items())
+
+
+@pytest.mark.parametrize("model", ["gcn[hidden=20]", "plain"])
+def test_a_start_is_copied_and_a_step_changes_dropout_alone(model):
+    task = task_of(GRAPH, model)
+    first = trained(GRAPH, model).state(0)
+    kept = {name: value.clone() for name, value in first.items()}
+    nothing = replace(task, training=replace(task.training, epochs=0))
+    same = train_networks(nothing, [GRAPH], [0], start={0: first}).state(0)
+    assert all(torch.equal(value, first[name]) for name, value in same.items())
+    on = [train_networks(task, [GRAPH], [0], start={0: first}, step=step).state(0) for step in (0, 1)]
+    assert all(torch.equal(value, kept[name]) for name, value in first.items())
+    assert not all(torch.equal(value, on[1][name]) for name, value in on[0].items())
+    drawn = [train_networks(nothing, [GRAPH], [0], step=step).state(0) for step in (0, 1)]
+    assert all(torch.equal(value, drawn[1][name]) for name, value in drawn[0].items())

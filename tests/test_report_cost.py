@@ -65,6 +65,18 @@ def test_stages_come_from_members_trained_one_by_one() -> None:
     assert table.shown.set_index("method").loc["sisa", "parameters KiB"] == "2"
 
 
+def test_members_trained_in_steps_are_summed_and_one_deletion_is_unknown() -> None:
+    phases = [{"name": "train", "seconds": 5.0}]
+    phases += [{"name": f"train/member-{m:03d}", "seconds": s} for m, s in ((0, 1.0), (1, 2.0), (0, 0.5), (1, 0.25))]
+    frame = frame_of([one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})])
+    # One row a view.
+    assert set(frame["serial_seconds"]) == {3.75}
+    assert set(frame["longest_seconds"]) == {2.25}
+    assert frame["expected_seconds"].isna().all()
+    (table,) = build_cost_tables(frame)
+    assert table.shown["one deletion s"].tolist() == [""]
+
+
 def test_members_whose_seconds_lack_give_no_sum() -> None:
     phases = [{"name": "train/member-000", "seconds": 1.0}, {"name": "train/member-001", "seconds": None}]
     frame = frame_of([one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})])

@@ -24,6 +24,8 @@ METHODS = [
     "grapheraser[num_shards=5,embedding=logits]",
     "graphrevoker[num_shards=5,aggregator.sample=60]",
     "sharded[num_shards=5,partitioner=hash,aggregator=contrastive[sample=60]]",
+    "sisa[num_shards=5,slices=3]",
+    "sisa[num_shards=5,slices=4,partitioner=hash,aggregator=contrastive[sample=60]]",
 ]
 SHARDED = METHODS[1:]
 
@@ -75,7 +77,7 @@ def test_unlearning_equals_a_run_that_never_saw_the_data(text):
     assert all(torch.equal(a, b) for a, b in zip(given.values(), never.kept().values(), strict=True))
 
 
-@pytest.mark.parametrize("text", [METHODS[0], METHODS[2], METHODS[6]])
+@pytest.mark.parametrize("text", [METHODS[0], METHODS[2], METHODS[6], METHODS[8]])
 def test_methods_that_claim_to_be_exact_need_no_partition_given(text):
     _graph, task, request = setting()
     retained = task.without(request)
@@ -85,7 +87,9 @@ def test_methods_that_claim_to_be_exact_need_no_partition_given(text):
     assert same(method.state(), fitted(text, retained).state()) == []
 
 
-@pytest.mark.parametrize(("text", "reason"), [(METHODS[1], "ids"), (METHODS[3], "content"), (METHODS[5], "content")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [(METHODS[1], "ids"), (METHODS[3], "content"), (METHODS[5], "content"), (METHODS[7], "ids")]
+)
 def test_methods_that_keep_a_partition_say_what_it_depends_on(text, reason):
     method = resolve(load_catalogue(), "unlearner", text).build()
     assert method.claim is Claim.EXACT_GIVEN_PARTITION

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unlearnbench.aggregation import Aggregator as Aggregator
     from unlearnbench.aggregation import Members as Members
+    from unlearnbench.audits.base import Audit as Audit
+    from unlearnbench.audits.base import Finding as Finding
+    from unlearnbench.audits.base import Score as Score
+    from unlearnbench.audits.subject import Subject as Subject
     from unlearnbench.component import Component as Component
     from unlearnbench.component import ComponentParams as ComponentParams
     from unlearnbench.component import Spec as Spec
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "Aggregator": "aggregation",
     "Members": "aggregation",
+    "Audit": "audits.base",
+    "Finding": "audits.base",
+    "Score": "audits.base",
+    "Subject": "audits.subject",
     "Component": "component",
     "ComponentParams": "component",
     "Spec": "component",

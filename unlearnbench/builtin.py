@@ -68,3 +68,13 @@ def register_metrics(register: Register) -> None:
     where = "unlearnbench.metrics.utility"
     register("f1_micro", f"{where}:MicroF1", summary="Micro-averaged F1: the share of right predictions.")
     register("f1_macro", f"{where}:MacroF1", summary="Macro-averaged F1: the mean over classes.")
+
+
+@hookimpl
+def register_audits(register: Register) -> None:
+    """Announce the audits."""
+    where = "unlearnbench.audits"
+    register("exactness", f"{where}.exactness:Exactness", summary="Is the state that of a run that never saw the data?")
+    register("controls", f"{where}.controls:Controls", summary="Which measures of forgetting can be trusted here.")
+    register("distance", f"{where}.distance:Distance", summary="How far models are from retrained ones.")
+    register("partition-leakage", f"{where}.leakage:PartitionLeakage", summary="Does a partition tell who was there?")

@@ -1,13 +1,32 @@
-"""SISA as a choice of parts."""
+"""SISA: a choice of parts, and slices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
 from unlearnbench.component import Spec, part
+from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
 from unlearnbench.unlearning import Sharded
+from unlearnbench_sisa.slices import hashed_slice_of, slice_epochs
+
+Parameters = dict[str, Tensor]
 
 
 class Sisa(Sharded):
-    """Random shards, mean of probabilities."""
+    """Random shards, mean of probabilities; members trained slice by slice.
+
+    Step r trains a member on the first r slices of its shard, from where step r - 1 left it. To
+    forget, a member goes back to the checkpoint before the first slice that held something of the
+    request, and takes the later steps anew.
+    """
 
     name = "sisa"
     version = 1
@@ -16,7 +35,80 @@ class Sisa(Sharded):
     named_by_parts = False
 
     class Params(Sharded.Params):
-        """The parts of SISA."""
+        """The parts of SISA, and the slices of a shard."""
 
         partitioner: Spec = part("partitioner", "random", "Deals training nodes into shards.")
         aggregator: Spec = part("aggregator", "mean", "Combines the members' predictions.")
+        slices: int = Field(default=1, ge=1, description="How many slices a shard is cut into; 1: none.")
+
+    def __init__(self, params: Params) -> None:
+        super().__init__(params)
+        self.slices: int = params.slices
+        # By shard and slice, from 0. The last step's parameters are the member itself.
+        self._checkpoints: dict[int, dict[int, Parameters]] = {}
+
+    def slices_of(self, ids: Tensor, task: Task) -> Tensor:
+        """Give each node its slice, int64 in [0, slices); it must not depend on other nodes.
+
+        Args:
+            ids: int64, of any shape.
+            task: Gives the key.
+        """
+        return hashed_slice_of(ids, task.key("slices"), self.slices)
+
+    def fit(self, task: Task) -> None:
+        """Train from scratch: no checkpoint of an earlier training counts."""
+        self._checkpoints = {}
+        super().fit(task)
+
+    def locate(self, request: Request, retained: Task) -> list[int]:
+        """Name the shards that were hit, and drop the checkpoints that saw something of the request."""
+        held = self.kept()["partition"]
+        hit = super().locate(request, retained)
+        # One row a node, or the two ends of an edge, which is there from the later end's slice on.
+        rows = request.ids.reshape(len(request.ids), -1).to(held.device)
+        slices = self.slices_of(rows, retained).amax(dim=1)
+        left = self.kept()["partition"]
+        taken = 0
+        for shard in hit:
+            inside = torch.isin(rows, held[held[:, 1] == shard, 0]).all(dim=1)
+            first = int(slices[inside].min())
+            saved = self._checkpoints.pop(shard, {})
+            unseen = {number: parameters for number, parameters in saved.items() if number < first}
+            if unseen:
+                self._checkpoints[shard] = unseen
+            own = left[left[:, 1] == shard, 0]
+            if len(own):
+                taken += self.slices - max(first, int(self.slices_of(own, retained).min()))
+        retained.count(slices_retrained=taken)
+        return hit
+
+    def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
+        """Train members slice by slice, each from its last checkpoint on, all that take a step in lockstep.
+
+        A step over slices that hold no node is left out.
+        """
+        slices = [self.slices_of(graph.ids, task) for graph in graphs]
+        begin = [
+            max(int(own.min()), 1 + max(self._checkpoints.get(shard, {}), default=-1))
+            for own, shard in zip(slices, shards, strict=True)
+        ]
+        epochs = slice_epochs(task.training.epochs, self.slices)
+        written = 0
+        for number in range(min(begin), self.slices - 1):
+            now = [place for place, first in enumerate(begin) if first <= number]
+            names = [shards[place] for place in now]
+            seen = [graphs[place].induced(graphs[place].ids[slices[place] <= number]) for place in now]
+            networks = self._step(task, number, epochs[number], seen, names)
+            for place, shard in enumerate(names):
+                parameters = networks.state(place)
+                self._checkpoints.setdefault(shard, {})[number] = parameters
+                written += sum(value.numel() * value.element_size() for value in parameters.values())
+        task.count(checkpoint_bytes=written)
+        return self._step(task, self.slices - 1, epochs[-1], graphs, shards)
+
+    def _step(self, task: Task, number: int, epochs: int, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
+        saved = {shard: self._checkpoints.get(shard, {}) for shard in shards}
+        start = {shard: known[number - 1] for shard, known in saved.items() if number - 1 in known}
+        of_step = replace(task, training=replace(task.training, epochs=epochs))
+        return train_networks(of_step, graphs, shards, start=start, step=number)

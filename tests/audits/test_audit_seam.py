@@ -227,6 +227,26 @@ def test_run_zero_has_the_seed_of_the_cell_and_sides_are_independent() -> None:
     assert subject.task().seed == protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
 
 
+@pytest.mark.usefixtures("sample")
+def test_the_estimate_counts_runs_and_partitions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from unlearnbench.audits import running
+    from unlearnbench.config import make_config
+    from unlearnbench.resolve import resolve
+
+    catalogue = load_catalogue()
+    config = make_config({"methods": "sisa", "num_shards": 3, "epochs": 1, "repetitions": 1, "out": tmp_path})
+    plan = running.make_audit_plan(config, ["sample"], catalogue)
+    (sample,) = {cell.audit.cls for cell in plan.wanted if cell.audit is not None}
+    monkeypatch.setattr(sample, "partitions", lambda self, method: 10)
+    took = {"sisa[num_shards=3]": (5.0, 0.5), "retrain": (3.0, 0.0)}
+    monkeypatch.setattr(running, "_timed", lambda subject: took[subject.cell.method.label])
+    told: list[str] = []
+    seconds = running.estimate(plan, lambda name: resolve(catalogue, "unlearner", name), told.append)
+    # Its effort is one run of the method and two of Retrain.
+    assert seconds == 1 * 5.0 + 10 * 0.5 + 2 * 3.0
+    assert told == ["digits gcn sisa[num_shards=3]", "digits gcn retrain"]
+
+
 def test_an_audit_must_say_what_it_asks() -> None:
     for spec in chosen_audits(["all"], load_catalogue()):
         audit: Audit = spec.build()

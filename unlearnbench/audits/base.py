@@ -91,6 +91,10 @@ class Audit(Component, ABC):
             By the label of a method, its own or a control's, how many times it does both.
         """
 
+    def partitions(self, method: Spec) -> float:
+        """Say how many partitions of the method are made and no more: for the estimate as well."""
+        return 0.0
+
     @abstractmethod
     def examine(self, subject: Subject) -> Finding:
         """Ask.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 
 from torch import Tensor
@@ -22,6 +23,7 @@ from unlearnbench.plugins import Catalogue
 from unlearnbench.record import Record
 from unlearnbench.resolve import resolve
 from unlearnbench.runner import Arrays, Outcome, Surroundings, measured
+from unlearnbench.task import Silent
 
 ALL = "all"
 
@@ -101,6 +103,19 @@ def auditor(catalogue: Catalogue) -> Compute:
     return compute
 
 
+class _Stopwatch(Silent):
+    """Takes the seconds of the phase `partition`."""
+
+    seconds = 0.0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        if name == "partition":
+            self.seconds += time.perf_counter() - start
+
+
 def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None]) -> float:
     """Estimate how long the audits of a plan take: each method is run once and timed.
 
@@ -112,7 +127,7 @@ def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None
     Returns:
         Seconds. Answers that audits share are counted every time, so it is rather too high.
     """
-    seconds: dict[tuple[str, str, str], float] = {}
+    seconds: dict[tuple[str, str, str], tuple[float, float]] = {}
     total = 0.0
     for cell in plan.wanted:
         assert cell.audit is not None
@@ -122,15 +137,21 @@ def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None
             key = (cell.dataset_label, cell.model.label, method.label)
             if key not in seconds:
                 tell(" ".join(key))
-                subject = Subject(
-                    replace(cell, method=method), plan.graphs[cell.dataset_label], plan.around.device, find
-                )
-                start = time.perf_counter()
-                task = subject.task()
-                subject.forget(subject.fit(method, task), task)
-                seconds[key] = time.perf_counter() - start
-            total += times * seconds[key]
+                graph = plan.graphs[cell.dataset_label]
+                seconds[key] = _timed(Subject(replace(cell, method=method), graph, plan.around.device, find))
+            whole, partition = seconds[key]
+            total += times * whole
+            if method is cell.method:
+                total += examiner.partitions(method) * partition
     return total
+
+
+def _timed(subject: Subject) -> tuple[float, float]:
+    """Run a method once: seconds of the whole, and of its partition alone."""
+    watch, start = _Stopwatch(), time.perf_counter()
+    task = replace(subject.task(), listener=watch)
+    subject.forget(subject.fit(subject.cell.method, task), task)
+    return time.perf_counter() - start, watch.seconds
 
 
 def _examine(subject: Subject, outcome: Outcome) -> str:

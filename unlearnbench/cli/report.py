@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from unlearnbench.cli import options
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = (
+    *("summary", "utility", "time", "memory", "comparison", "equivalence", "characteristics", "datasets"),
+    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
+)
+
 
 @click.command("report", short_help="Rebuild tables from records.")
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option(
-    "--table",
-    type=click.Choice(["summary", "utility", "time", "memory", "comparison", "equivalence", "cost", "audits"]),
-    default="summary",
-    show_default=True,
-    help="Which table.",
-)
+@click.option("--table", type=click.Choice(TABLES), default="summary", show_default=True, help="Which table.")
 @click.option(
     "--format",
     "style",
@@ -27,26 +30,60 @@ from unlearnbench.cli import options
     show_default=True,
     help="How to write it.",
 )
+@click.option(
+    "--against",
+    type=click.Choice(["paper"]),
+    help="Set our numbers against published ones: utility, time, datasets, characteristics and both ablations.",
+)
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
+)
 @options.debug
-def command(results: Path, table: str, style: str, debug: bool) -> None:
+def command(results: Path, table: str, style: str, against: str | None, figure: Path | None, debug: bool) -> None:
     """Rebuild tables from the records in a results folder."""
-    from unlearnbench.errors import NothingMatchedError
+    from unlearnbench.errors import NothingMatchedError, UsageError
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
     from unlearnbench.report.cost import build_cost_tables
+    from unlearnbench.report.figures import check_figure, draw_poison
+    from unlearnbench.report.published import published
     from unlearnbench.report.render import render
     from unlearnbench.report.tables import build_tables
 
+    if against:
+        published(table)
+    if figure:
+        if table != "poison":
+            raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
+        check_figure(figure)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_audits(results) if table == "audits" else load_records(results)
+        audits = _audits(results) if table == "characteristics" else None
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
     builders = {"audits": build_audit_tables, "cost": build_cost_tables}
-    build = builders.get(table)
-    tables = build_tables(frame, table, str(results)) if build is None else build(frame, str(results))
+    if table in builders:
+        tables = builders[table](frame, str(results))
+    else:
+        tables = build_tables(frame, table, str(results), against == "paper", audits)
     if not tables:
         raise NothingMatchedError(
             f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
         )
     click.echo(render(tables, style), nl=style != "csv")
+    if figure:
+        draw_poison(tables, figure)
+
+
+def _audits(results: Path) -> pd.DataFrame | None:
+    """Read what audits found, if any ran into this folder."""
+    from unlearnbench.errors import NothingMatchedError
+    from unlearnbench.report.audits import load_audits
+
+    try:
+        return load_audits(results)
+    except NothingMatchedError:
+        return None

@@ -4,6 +4,8 @@ from unlearnbench.gnn.models import GCN as GCN
 from unlearnbench.gnn.models import Model as Model
 from unlearnbench.gnn.models import Stack as Stack
 from unlearnbench.gnn.models import StackedModel as StackedModel
+from unlearnbench.gnn.networks import Answering as Answering
+from unlearnbench.gnn.networks import Change as Change
 from unlearnbench.gnn.networks import Networks as Networks
 from unlearnbench.gnn.networks import blank_networks as blank_networks
 from unlearnbench.gnn.networks import train_networks as train_networks

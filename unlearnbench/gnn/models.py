@@ -51,6 +51,15 @@ class Stack(nn.Module, ABC):
         """Give the layers by name."""
         return {name: module for name, module in self.named_modules() if isinstance(module, StackedLayer)}
 
+    def convolutions(self) -> dict[str, int]:
+        """Name the layers that pass messages one hop, one after the other, each with an activation after it.
+
+        Returns:
+            The modules' names in order, each with the columns it gives, without padding. Empty
+            where a network is made in another way.
+        """
+        return {}
+
     def draw(self, generators: Sequence[torch.Generator]) -> None:
         """Draw every network's initial parameters, each from its own generator."""
         for network, generator in enumerate(generators):
@@ -169,6 +178,18 @@ class LayeredStack(HeadedStack):
     def embed(self, layout: Layout) -> Tensor:
         """Give the rows after the last layer."""
         return self.outputs(layout)[-1]
+
+    def convolutions(self) -> dict[str, int]:
+        """Name the layers that pass messages: all, or none where one of them looks at no edge."""
+        modules = {name: self.get_submodule(name) for name in self._names}
+        if any(type(module) is Linear for module in modules.values()):
+            return {}
+        return {name: _columns(module) for name, module in modules.items()}
+
+
+def _columns(module: nn.Module) -> int:
+    *_, last = (part for part in module.modules() if isinstance(part, StackedLayer))
+    return last.shapes["bias"][0]
 
 
 class GCN(StackedModel):

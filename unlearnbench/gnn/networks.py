@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from unlearnbench.errors import UsageError
 from unlearnbench.gnn.layout import Layout, Ragged, Shared
@@ -19,6 +22,18 @@ from unlearnbench.task import Task
 # On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of
 # these networks side by side, are about so many numbers and stay in the cache.
 _SHARED_NUMBERS = 2**20
+
+Answers = list[tuple[Tensor, Tensor]]
+# From what a layer gives, [rows of all networks, columns], to what is passed on instead.
+Change = Callable[[Tensor], Tensor]
+
+
+class Answering(Protocol):
+    """Networks with the graphs they are asked about, to be asked again and again."""
+
+    def __call__(self, changes: Mapping[str, Change] | None = None) -> Answers:
+        """Answer as `Networks.answers` does."""
+        ...
 
 
 class Networks:
@@ -49,28 +64,56 @@ class Networks:
             return self._evaluate(Ragged(graphs))
         return self._only(networks).predict(graphs)
 
-    def answers(self, graphs: Sequence[Graph], noise: Noise | None = None) -> list[tuple[Tensor, Tensor]]:
+    def answers(
+        self, graphs: Sequence[Graph], noise: Noise | None = None, changes: Mapping[str, Change] | None = None
+    ) -> Answers:
         """Evaluate all networks, each on a graph of its own, to be differentiated by `parameters`, twice if need be.
 
         Args:
             graphs: One a network.
             noise: Where dropout comes from, one stream a network, its `step` set by the caller: the
                 networks answer as in training. None: as in `predict`, with the same bits.
+            changes: For layers of `convolutions`, by name: what to do with what the layer gives,
+                before its activation.
 
         Returns:
             As `predict`, with gradients.
         """
+        return self.answering(graphs, noise)(changes)
+
+    def answering(self, graphs: Sequence[Graph], noise: Noise | None = None) -> Answering:
+        """Give what answers as `answers` does, with the same bits, where the same graphs are asked about many times.
+
+        What depends on the graphs alone is made once. Parameters and `noise.step` are those of the moment of asking.
+        """
         # Without buffers, so that one pass may be differentiated again and again and all results kept.
-        return self._answer(Ragged(graphs, noise, buffered=False))
+        layout = Ragged(graphs, noise, buffered=False)
+
+        def ask(changes: Mapping[str, Change] | None = None) -> Answers:
+            return self._answer(layout, changes or {})
+
+        return ask
+
+    def convolutions(self) -> dict[str, int]:
+        """Name the layers whose results can be changed on their way, with their columns: see `Stack.convolutions`."""
+        return self._stack.convolutions()
 
     def parameters(self) -> list[Tensor]:
         """Give the tensors that are trained, to differentiate by and to change in place under `torch.no_grad`.
 
         Those of stacked models hold all networks, [S, ...], and are padded with zeros. Gradients
         are zero in the padding, so that steps along gradients leave it as it is; anything else
-        that is added must be zero there too.
+        that is added must be zero there too: `entries` tells where.
         """
         return [parameter for parameter in self._stack.parameters() if parameter.requires_grad]
+
+    def entries(self) -> list[Tensor]:
+        """Tell which entries of `parameters` are parameters: bool, of the same shapes, False in the padding."""
+        full = Networks(self._make, self._make(self.num_networks), self.num_networks)
+        for network in range(self.num_networks):
+            for view in full._stack.own(network).values():
+                view.fill_(1)
+        return [parameter.detach() > 0 for parameter in full.parameters()]
 
     def copy(self) -> Networks:
         """Give networks with the same parameters in memory of their own."""
@@ -104,12 +147,14 @@ class Networks:
     def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
         return self._answer(layout)
 
-    def _answer(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
+    def _answer(self, layout: Ragged, changes: Mapping[str, Change] | None = None) -> Answers:
         stack = self._stack.fresh().train(layout.noise is not None)
-        return _answers(stack, stack.embed(layout), layout)
+        with _changed(stack, changes or {}):
+            rows = stack.embed(layout)
+        return _answers(stack, rows, layout)
 
     @torch.no_grad()
-    def _evaluate_shared(self, layout: Shared, at: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _evaluate_shared(self, layout: Shared, at: Tensor) -> Answers:
         stack = self._stack.fresh().eval()
         # A head passes no messages: only the nodes asked about need one.
         return _answers(stack, *layout.only(stack.embed(layout), at))
@@ -134,12 +179,29 @@ class Networks:
                 view.zero_()
 
 
-def _answers(stack: Stack, rows: Tensor, layout: Layout) -> list[tuple[Tensor, Tensor]]:
+def _answers(stack: Stack, rows: Tensor, layout: Layout) -> Answers:
     """Give each network's embeddings and logits of these rows."""
     width = stack.embedding_size if stack.embedding_size > 0 else None
     embeddings = layout.split(rows, width)
     logits = layout.split(stack.head(rows, layout), stack.num_classes)
     return list(zip(embeddings, logits, strict=True))
+
+
+@contextmanager
+def _changed(stack: Stack, changes: Mapping[str, Change]) -> Iterator[None]:
+    columns = stack.convolutions()
+
+    def hook(width: int, change: Change) -> Callable[..., Tensor]:
+        return lambda module, inputs, rows: functional.pad(change(rows[:, :width]), (0, rows.shape[1] - width))
+
+    handles = [
+        stack.get_submodule(name).register_forward_hook(hook(columns[name], change)) for name, change in changes.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
@@ -148,34 +210,60 @@ def blank_networks(task: Task, num_networks: int) -> Networks:
     return Networks(make, make(num_networks), num_networks)
 
 
-def train_networks(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str = "member") -> Networks:
-    """Train one network on each graph, from scratch, in lockstep.
+def train_networks(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str = "member",
+    *,
+    start: Mapping[int, Mapping[str, Tensor]] | None = None,
+    step: int = 0,
+) -> Networks:
+    """Train one network on each graph in lockstep, from scratch unless `start` says from where.
 
-    What network `names[i]` becomes depends on its graph, the task's seed, its name and the role
-    alone: on a CPU it has the same bits whichever networks are trained beside it.
+    What network `names[i]` becomes depends on its graph, where it starts, the task's seed, its
+    name, the role and the step alone: on a CPU it has the same bits whichever networks are trained
+    beside it. The optimiser starts anew at every call.
 
     Args:
         task: Model, training and seed.
         graphs: One a network, each with at least one node.
         names: The networks' numbers, which choose their initial weights and dropout.
         role: What the networks are for; other roles draw other numbers.
+        start: By a network's number, the parameters it starts from, as `Networks.state` gives them;
+            those not in it are drawn.
+        step: Which of several trainings one after the other this is; other steps draw other dropout.
     """
+    start = start or {}
     if task.training.one_by_one and len(graphs) > 1:
         make = _maker(task, graphs[0])
         whole = Networks(make, make(len(graphs)), len(graphs))
         for place, (graph, name) in enumerate(zip(graphs, names, strict=True)):
             with task.phase(f"{role}-{name:03d}"):
-                whole.replace([place], _train_lockstep(task, [graph], [name], role))
+                whole.replace([place], _train_lockstep(task, [graph], [name], role, start, step))
         return whole
-    return _train_lockstep(task, graphs, names, role)
+    return _train_lockstep(task, graphs, names, role, start, step)
 
 
-def _train_lockstep(task: Task, graphs: Sequence[Graph], names: Sequence[int], role: str) -> Networks:
+def _train_lockstep(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str,
+    start: Mapping[int, Mapping[str, Tensor]],
+    step: int,
+) -> Networks:
     make = _maker(task, graphs[0])
     stack = make(len(graphs))
     stack.draw([task.generator(role, "init", name) for name in names])
     stack.to(task.device)
-    noise = Noise([task.key(role, "dropout", name) for name in names], task.device)
+    networks = Networks(make, stack, len(graphs))
+    for place, name in enumerate(names):
+        if name in start:
+            networks._copy(place, start[name])
+    # The first step's stream is named as if there were no others.
+    of_step = (step,) if step else ()
+    noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
     layout = Ragged(graphs, noise)
     train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training)
     task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)

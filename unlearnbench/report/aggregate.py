@@ -61,7 +61,7 @@ def aggregate(group: Group) -> Aggregate:
     reference, lack = reference_row(group)
     if lack:
         time_notes.append(f"No ratio: {lack}.")
-    reference_seconds = _by_unit(timed[timed["row"] == reference])
+    reference_seconds = seconds_by_unit(timed[timed["row"] == reference])
     rows = []
     for name in group.rows:
         cells = chosen[chosen["row"] == name]
@@ -111,26 +111,26 @@ def _costs(timed: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-class _Time(NamedTuple):
+class Time(NamedTuple):
     """An unlearning time, and whether the machine was quiet meanwhile."""
 
     seconds: float
     quiet: bool
 
 
-def _by_unit(timed: pd.DataFrame) -> dict[tuple[int, int], _Time]:
+def seconds_by_unit(timed: pd.DataFrame) -> dict[tuple[int, int], Time]:
     """Map (seed, repetition) to positive unlearning times; 0 never stands for a time."""
     known_times = timed[timed["unlearn_seconds"] > 0]
     known_times = known_times.assign(exclusive=known_times["exclusive"].fillna(False))
     columns = (known_times[name] for name in ("seed", "repetition", "unlearn_seconds", "exclusive"))
     return {
-        (int(seed), int(repetition)): _Time(float(seconds), bool(quiet))
+        (int(seed), int(repetition)): Time(float(seconds), bool(quiet))
         for seed, repetition, seconds, quiet in zip(*columns, strict=True)
     }
 
 
-def _ratio(timed: pd.DataFrame, reference: Mapping[tuple[int, int], _Time]) -> dict[str, Any]:
-    mine = _by_unit(timed)
+def _ratio(timed: pd.DataFrame, reference: Mapping[tuple[int, int], Time]) -> dict[str, Any]:
+    mine = seconds_by_unit(timed)
     both = sorted(mine.keys() & reference.keys())
     quiet = sum(mine[unit].quiet and reference[unit].quiet for unit in both)
     ratios = [mine[unit].seconds / reference[unit].seconds for unit in both]

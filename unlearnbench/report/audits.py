@@ -129,7 +129,7 @@ def _meaning(shown: pd.DataFrame) -> Iterator[str]:
     meanings = {
         "floor": "floor: what one retraining gives against another",
         "noop": "noop: what the untouched model gives",
-        "effect": "effect: value over noop's",
+        "effect": "effect: value in units of noop's",
         "p": "p: of the test that there is no difference to the floor",
     }
     said = [text for column, text in meanings.items() if column in shown]
@@ -137,8 +137,8 @@ def _meaning(shown: pd.DataFrame) -> Iterator[str]:
         yield f"{'; '.join(said)}."
     if "state" in shown:
         yield (
-            "valid: the untouched model is rejected here and on an overfitted setting; cannot tell: it is not, so the"
-            " number says nothing; no gate: `unlearnbench audit controls` was not run for this setting."
+            "valid: the untouched model is rejected here, and the audit controls let the measure through; cannot tell:"
+            " one of both fails, so the number says nothing; no gate: `unlearnbench audit controls` was not run here."
         )
 
 
@@ -183,7 +183,7 @@ def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None)
         return "no gate"
     through = gate.get(str(score.get("measure")))
     # A measure that the gate does not know stands on its own control alone.
-    return own if not isinstance(through, Mapping) or through.get("capable") else "cannot tell"
+    return own if not isinstance(through, Mapping) or through.get("valid") else "cannot tell"
 
 
 def _placed(record: Record) -> dict[str, str]:

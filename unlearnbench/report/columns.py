@@ -8,8 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.errors import DataError
 from unlearnbench.report import numbers
 from unlearnbench.report.aggregate import Aggregate
+from unlearnbench.report.comparison import FEWEST, MARKED, compare, noop_notes
+from unlearnbench.report.contrasts import overlap
+from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 
 BUSY_MARK = " *"
@@ -55,11 +59,14 @@ class ColumnTable:
         title: Begins the caption.
         columns: Those behind the method and n.
         counted: The column of the raw data that n is read from.
+        ranks: Whether the best micro-F1 after the request is marked in each view, with whatever is
+            not significantly below it.
     """
 
     title: str
     columns: tuple[Column, ...]
     counted: str = "n"
+    ranks: bool = False
 
     def build(self, name: str, found: Aggregate) -> Table:
         """Build the table of one group."""
@@ -76,8 +83,10 @@ class ColumnTable:
         if any(status):
             shown["status"] = status
         raw = data.drop(columns=["gpu_reason", "rss_reason"])
-        notes = tuple(_notes(found, data, self.columns, has_times))
-        return Table(name, caption + ".", shown, with_facets(name, found, raw, time_machine=found.machine), notes)
+        marked, said = _ranking(found) if self.ranks else (frozenset[tuple[int, str]](), ())
+        notes = (*_notes(found, data, self.columns, has_times), *said)
+        facets = with_facets(name, found, raw, time_machine=found.machine)
+        return Table(name, caption + ".", shown, facets, notes, marked)
 
 
 F1 = tuple(
@@ -85,6 +94,8 @@ F1 = tuple(
     for view in ("shard", "full")
 )
 UNLEARN = Column("unlearn s", "unlearn_seconds_mean", numbers.seconds, "unlearn_seconds_sd", is_time=True)
+TRAIN = Column("train s", "train_seconds_mean", numbers.seconds, "train_seconds_sd", is_time=True)
+PARTITION = Column("partition s", "partition_seconds_mean", numbers.seconds, "partition_seconds_sd", is_time=True)
 RATIO = Column(
     "x of Retrain", "times_retrain", numbers.ratio, is_time=True, quiet="ratio_quiet_n", made_of="times_retrain_n"
 )
@@ -93,6 +104,7 @@ SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "
 UTILITY = ColumnTable(
     "Micro-F1 on the test nodes after the request",
     (*F1, *(Column(f"F1 {v} before %", f"f1_micro_before_{v}_mean", numbers.percent) for v in ("shard", "full"))),
+    ranks=True,
 )
 TIME = ColumnTable(
     "Time to unlearn",
@@ -101,8 +113,8 @@ TIME = ColumnTable(
         RATIO,
         HIT,
         Column("node-epochs", "node_epochs", numbers.whole),
-        Column("train s", "train_seconds_mean", numbers.seconds, "train_seconds_sd", is_time=True),
-        Column("partition s", "partition_seconds_mean", numbers.seconds, "partition_seconds_sd", is_time=True),
+        TRAIN,
+        PARTITION,
     ),
     counted="time_n",
 )
@@ -111,6 +123,25 @@ MEMORY = ColumnTable(
     (Column("unlearn MiB", "peak_mib", numbers.whole), Column("fit MiB", "fit_peak_mib", numbers.whole)),
     counted="time_n",
 )
+
+
+def _ranking(found: Aggregate) -> tuple[frozenset[tuple[int, str]], tuple[str, ...]]:
+    """Find the cells to mark, and say by what rule; --table comparison shows the tests themselves."""
+    try:
+        ratio, _ = overlap(found)
+    except DataError as error:
+        return frozenset(), (f"Nothing is marked: {error.message}",)
+    families = [compare(found, view, ratio) for view in VIEWS]
+    marked = frozenset(
+        (at, f"F1 {family.view} %")
+        for family in families
+        for at, row in enumerate(found.data["method"])
+        if row in family.marked
+    )
+    said = [MARKED] if marked else []
+    if found.group.units < FEWEST:
+        said.append(f"Nothing is marked: fewer than {FEWEST} common repetitions.")
+    return marked, (*said, *noop_notes(found, ratio))
 
 
 def _with_peaks(found: Aggregate) -> pd.DataFrame:
@@ -129,12 +160,13 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
     )
     yield from origin_notes(found, has_views=any(column.value.startswith("f1") for column in columns))
     if has_times:
-        yield from _time_notes(found, data, columns)
+        yield from time_notes(found, data, columns)
     yield from found.notes
     yield from found.time_notes
 
 
-def _time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
+def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
+    """Say what must be known of the times and the memory in some rows and columns."""
     if any(column is RATIO for column in columns):
         yield "x of Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():

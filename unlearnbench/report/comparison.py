@@ -13,12 +13,16 @@ from unlearnbench.report.aggregate import Aggregate
 from unlearnbench.report.averages import mean
 from unlearnbench.report.contrasts import differences, overlap, reason_notes, scores, with_claim
 from unlearnbench.report.frame import VIEWS
-from unlearnbench.report.grouping import REFERENCE
+from unlearnbench.report.grouping import REFERENCE, reference_row
 from unlearnbench.report.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
 
 FEWEST = 5
 """Common repetitions below which nothing is marked."""
+MARKED = (
+    "Marked (= in text, else bold): in each view the best, and every method not significantly below it"
+    f" (corrected paired t-test, p >= {ALPHA:g} after Holm; Retrain and what forgets nothing are not ranked)."
+)
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,27 @@ def compare(found: Aggregate, view: str, ratio: float) -> Family:
     close = {row for row, p in adjusted.items() if p is not None and p >= ALPHA}
     may_mark = bool(compared) and found.group.units >= FEWEST
     return Family(view, ranked, best, to_best, adjusted, frozenset({best, *close}) if may_mark else frozenset())
+
+
+def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
+    """Say of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures.
+
+    Args:
+        found: The group.
+        ratio: n_test/n_train, as `overlap` gives it.
+    """
+    reference, _ = reference_row(found.group)
+    for row in sorted(with_claim(found, "none")):
+        apart = []
+        for view in VIEWS if reference else ():
+            paired = corrected_paired_t(differences(scores(found, row, view), scores(found, reference, view)), ratio)
+            if paired.mean is not None:
+                apart.append(f"{numbers.difference(paired.mean, paired.low, paired.high)} points in view {view}")
+        distance = f"; after a request of {found.group.facets['forget']} it differs from Retrain by " if apart else ""
+        yield (
+            f"{row} forgets nothing{distance}{', '.join(apart)}. This table measures what sharding costs; whether data"
+            " is gone the audits measure (--table audits)."
+        )
 
 
 def _shown(family: Family, row: pd.Series[Any]) -> tuple[str, str, str]:

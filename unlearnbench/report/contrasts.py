@@ -24,7 +24,12 @@ def scores(found: Aggregate, row: str, view: str) -> Scores:
 
 def differences(mine: Scores, others: Scores) -> list[float]:
     """List mine - others over the repetitions that both have."""
-    return [mine[unit] - others[unit] for unit in sorted(mine.keys() & others.keys())]
+    return list(differences_by_unit(mine, others).values())
+
+
+def differences_by_unit(mine: Scores, others: Scores) -> Scores:
+    """Map each repetition that both have to mine - others."""
+    return {unit: mine[unit] - others[unit] for unit in sorted(mine.keys() & others.keys())}
 
 
 def overlap(found: Aggregate) -> tuple[float, str]:

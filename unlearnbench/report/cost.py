@@ -151,7 +151,8 @@ def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
         raw.append({"method": method, "n": len(cells), **{STAGES[k]: v for k, v in values.items()}, "bytes": size})
     notes = (
         "Members trained one after the other. longest shard: what training takes with a machine a member. one deletion:"
-        " expected seconds of retraining for one node drawn uniformly, sum of n_i/N t_i, aggregator not included.",
+        " expected seconds of retraining for one node drawn uniformly, sum of n_i/N t_i, aggregator not included;"
+        " empty where members were trained in several steps.",
         "parameters: what is deployed, all members and the aggregator.",
         f"Times of machine {machine}; threads: {', '.join(sorted({str(v) for v in part['threads'].dropna()}))}.",
         *last,

@@ -46,7 +46,8 @@ NUMBERS = (
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
     *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
-    *("edges_kept", "f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
+    *("edges_kept", "label_entropy", "graph_entropy"),
+    *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
@@ -195,8 +196,9 @@ def _costs(record: Record) -> dict[str, Any]:
     found |= _by_member(record)
     counts = [request.get("count") for request in record.requests]
     found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
-    edges_kept = (record.partition or {}).get("edges_kept")
-    found["edges_kept"] = edges_kept if isinstance(edges_kept, int | float) else None
+    for name in ("edges_kept", "label_entropy", "graph_entropy"):
+        value = (record.partition or {}).get(name)
+        found[name] = value if isinstance(value, int | float) else None
     return found
 
 
@@ -204,25 +206,28 @@ def _by_member(record: Record) -> dict[str, float]:
     """Give what the first training cost member by member, where members were trained one by one.
 
     `serial_seconds`: all of them; `longest_seconds`: what is left with as many machines as members;
-    `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i.
+    `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i; unknown
+    where a member was trained in several steps, the later of which may be all that a deletion costs.
     """
     if not record.cell.get("training", {}).get("one_by_one"):
         return {}
     head = "train/member-"
-    seconds = {str(p["name"]).removeprefix(head): p.get("seconds") for p in record.phases if p["name"].startswith(head)}
-    if not seconds:
+    rows = [(str(p["name"]).removeprefix(head), p.get("seconds")) for p in record.phases if p["name"].startswith(head)]
+    if not rows:
         # One network is not timed apart from its training.
-        seconds = {"000": next((p.get("seconds") for p in record.phases if p["name"] == "train"), None)}
-    times = {int(member): value for member, value in seconds.items() if value is not None}
+        rows = [("000", next((p.get("seconds") for p in record.phases if p["name"] == "train"), None))]
+    steps: dict[int, list[float]] = {}
+    for member, value in rows:
+        if value is not None:
+            steps.setdefault(int(member), []).append(value)
     sizes = (record.partition or {}).get("sizes") or [1]
-    if len(times) < len(seconds) or max(times, default=0) >= len(sizes):
+    if sum(map(len, steps.values())) < len(rows) or max(steps, default=0) >= len(sizes):
         return {}
-    expected = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
-    return {
-        "serial_seconds": math.fsum(times.values()),
-        "longest_seconds": max(times.values()),
-        "expected_seconds": expected,
-    }
+    times = {member: math.fsum(values) for member, values in steps.items()}
+    found = {"serial_seconds": math.fsum(times.values()), "longest_seconds": max(times.values())}
+    if len(rows) == len(times):
+        found["expected_seconds"] = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
+    return found
 
 
 def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:

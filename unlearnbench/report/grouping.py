@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,12 @@ def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> Group:
     return Group(
         name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
     )
+
+
+def narrowed(group: Group, rows: Collection[str]) -> Group:
+    """Keep some rows of a group; its repetitions are then those that any of them has."""
+    part = group.frame[group.frame["row"].isin(list(rows))]
+    return Group(group.name, group.facets, part, tuple(row for row in group.rows if row in rows))
 
 
 def distinguish(names: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task
 from unlearnbench.unlearning.base import Claim, Unlearner
@@ -52,8 +53,12 @@ class PostHoc(Unlearner):
     def predict(self, query: Query) -> Tensor:
         """Pass messages over all retained nodes: the two views are the same for one network."""
         graph = query.context(self._task.graph.ids)
+        return torch.log_softmax(self.logits(graph)[graph.positions(query.targets)], dim=1)
+
+    def logits(self, graph: Graph) -> Tensor:
+        """Give what the deployed network says of every node of a graph: float32 [n, C], without gradients."""
         ((_, logits),) = self._network.predict([graph])
-        return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
+        return logits
 
     def state(self) -> Mapping[str, Tensor]:
         """Give the network's parameters."""

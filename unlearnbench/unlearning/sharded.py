@@ -11,7 +11,8 @@ from torch import Tensor
 from unlearnbench.aggregation import Aggregator, Members, sample_of
 from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
-from unlearnbench.gnn import blank_networks, train_networks
+from unlearnbench.gnn import Networks, blank_networks, train_networks
+from unlearnbench.graph import Graph
 from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View
@@ -79,12 +80,33 @@ class Sharded(Unlearner):
     def unlearn(self, request: Request, retained: Task) -> None:
         """Retrain the members whose shards held a node of the request; fit the aggregator anew."""
         with retained.phase("locate"):
-            hit = self._locate_edges(request, retained) if request.kind == "edge" else self._locate_nodes(request)
+            hit = self.locate(request, retained)
             retained.count(shards_hit=len(hit))
         with retained.phase("retrain"):
             self._train(retained, hit)
         with retained.phase("aggregate"):
             self._fit_aggregator(retained)
+
+    def locate(self, request: Request, retained: Task) -> list[int]:
+        """Name the shards whose members saw something of the request, and let go of its nodes.
+
+        A subclass that keeps more than members between requests extends this, to let go of that too.
+        """
+        return self._locate_edges(request, retained) if request.kind == "edge" else self._locate_nodes(request)
+
+    def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
+        """Train the members of some shards; a subclass may train them otherwise.
+
+        Args:
+            task: The task, or the retained one.
+            graphs: The subgraph of each shard, with at least one node.
+            shards: Their numbers.
+
+        Returns:
+            The members, in this order. What each is must depend on its own graph, its shard and the
+            task's seed alone.
+        """
+        return train_networks(task, graphs, shards)
 
     def _locate_nodes(self, request: Request) -> list[int]:
         """Name the shards that held a node of the request, and take these nodes out of them."""
@@ -160,7 +182,7 @@ class Sharded(Unlearner):
         alive = [shard for shard in shards if shard in inhabited]
         if alive:
             graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in alive]
-            self._networks.replace(alive, train_networks(task, graphs, alive))
+            self._networks.replace(alive, self.train_members(task, graphs, alive))
 
     def _fit_aggregator(self, task: Task) -> None:
         # Built anew, so that nothing learned from forgotten nodes can stay behind.

@@ -1,0 +1,158 @@
+"""CGU: objective perturbation, one Newton step a request, and retraining when the budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.utils import add_remaining_self_loops, degree
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn.sparse import from_edges
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+from unlearnbench.task import Query, Task
+from unlearnbench.unlearning import Claim, Unlearner
+from unlearnbench_cgu import logistic
+
+MODEL = "sgc"
+
+
+class Cgu(Unlearner):
+    """Logistic regressions on propagated features, certified for what they forget (Chien et al., ICLR 2023).
+
+    A random linear term in the loss hides a gradient of limited size. A request is answered by a Newton
+    step; what gradient it may leave is bounded, and the bounds of all requests add up. Before they
+    exceed the budget the model is trained anew, with a new random term.
+
+    Between requests the weights, the retained task, and the gradient spent so far are kept.
+    """
+
+    name = "cgu"
+    version = 1
+    summary = "Certified: a Newton step on a noisy linear SGC, with a budget."
+    reference = (
+        "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
+    )
+    claim = Claim.CERTIFIED
+
+    class Params(ComponentParams):
+        """The certificate, the noise, the penalty and the propagation."""
+
+        epsilon: float = Field(default=1.0, gt=0, le=1, description="Of the certificate.")
+        delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the certificate.")
+        std: float = Field(default=0.1, gt=0, description="Standard deviation of the random linear term.")
+        lam: float = Field(default=0.01, gt=0, description="L2 penalty a node.")
+        normalisation: Literal["mean", "symmetric"] = Field(
+            default="mean", description="Propagate the mean of neighbours, as the paper, or as the model sgc does."
+        )
+        centre: bool = Field(default=True, description="Subtract the mean of the retained nodes' propagated features.")
+
+    def __init__(self, params: Any = None) -> None:
+        super().__init__(params)
+        self.claim_reason = f"epsilon {self.params.epsilon:g}, delta {self.params.delta:g}"
+
+    def fit(self, task: Task) -> None:
+        """Propagate and train.
+
+        Raises:
+            RefusedError: The base model is not `sgc`: nothing is trained.
+        """
+        if task.model.name != MODEL:
+            raise RefusedError(
+                f"{self.name} trains a linear model of propagated features and has no use for the model"
+                f" {task.model.name!r}.",
+                f"Run it with --models {MODEL}: the number of propagations is taken from there.",
+            )
+        self._trainings = 0
+        with task.phase("train"):
+            rows, self._centre = self._centred(task)
+            self._train(task, rows)
+        self._task = task
+
+    def _rows(self, task: Task, graph: Graph) -> Tensor:
+        steps = task.model.params.steps  # type: ignore[attr-defined]
+        return propagated(graph, steps, self.params.normalisation)
+
+    def _centred(self, task: Task) -> tuple[Tensor, Tensor]:
+        rows = self._rows(task, task.graph)
+        centre = rows.mean(dim=0) if self.params.centre else torch.zeros_like(rows[0])
+        return rows - centre, centre
+
+    def _train(self, task: Task, rows: Tensor) -> None:
+        y = logistic.signs(task.graph.y, task.graph.num_classes)
+        chance = task.generator(self.name, "noise", self._trainings)
+        drawn = torch.randn(rows.shape[1], y.shape[1], generator=chance, dtype=torch.float64)
+        noise = self.params.std * drawn.to(rows.device)
+        self._weights, steps = logistic.minimise(rows, y, self.params.lam, noise)
+        self._spent = float((self._gradient(task, rows) + noise).norm())
+        self._trainings += 1
+        task.count(steps=steps, node_epochs=steps * len(rows))
+        if not self._spent <= self.budget:
+            raise RefusedError(
+                f"Training stopped at a gradient of {self._spent:.2g}, more than the budget of {self.budget:.2g}.",
+                "Use a larger std, epsilon or lam.",
+            )
+
+    @property
+    def budget(self) -> float:
+        """The largest gradient that the random term hides."""
+        return logistic.budget(self.params.std, self.params.epsilon, self.params.delta)
+
+    def unlearn(self, request: Request, retained: Task) -> None:
+        """Step, or train anew where the bound of the step does not fit into the budget."""
+        weights, lam = self._weights, self.params.lam
+        with retained.phase("update"):
+            rows, centre = self._centred(retained)
+            change = self._gradient(self._task, self._centred(self._task)[0]) - self._gradient(retained, rows)
+            step = logistic.solve(weights, rows, lam, change)
+            left = change - logistic.product(weights, rows, lam, step)
+            spent = self._spent + logistic.residual_bound(rows, step) + float(left.norm())
+        fits = spent <= self.budget
+        if fits:
+            self._weights, self._spent = weights + step, spent
+        else:
+            with retained.phase("retrain"):
+                self._train(retained, rows)
+        retained.count(retrained=int(not fits))
+        self._task, self._centre = retained, centre
+
+    def _gradient(self, task: Task, rows: Tensor) -> Tensor:
+        y = logistic.signs(task.graph.y, task.graph.num_classes)
+        return logistic.gradient(self._weights, rows, y, self.params.lam)
+
+    def predict(self, query: Query) -> Tensor:
+        """Give the classes' probabilities, each of its own regression, divided by their sum."""
+        graph = query.context(self._task.graph.ids)
+        rows = self._rows(self._task, graph)[graph.positions(query.targets)]
+        scores = (rows - self._centre) @ self._weights
+        return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the weights, float64 [F, C], and what is subtracted from features, float64 [F]."""
+        return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
+
+
+def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
+    """Scale every node's features to length 1 and average them over neighbours, node included: float64 [n, F].
+
+    Args:
+        graph: A node's scaling depends on the node alone.
+        steps: How often.
+        normalisation: `mean`: D^-1 (A + I), rows stay no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
+    """
+    x = graph.x.to(torch.float64)
+    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    edges, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
+    source, target = edges
+    count = degree(target, graph.num_nodes, dtype=torch.float64)
+    weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
+    matrix = from_edges(edges, graph.num_nodes, weight)
+    for _ in range(steps):
+        rows = matrix @ rows
+    return rows

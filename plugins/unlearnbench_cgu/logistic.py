@@ -1,0 +1,122 @@
+"""One logistic regression a class, with a penalty and a random linear term: gradient, Hessian, optimum.
+
+The loss of weights W [F, C] is the sum over nodes i and classes c of -log sigmoid(y_ic z_i w_c), plus
+n * lam / 2 times the square of W, plus the sum of B * W. Labels y_ic are 1 for the node's class, else
+-1. Classes share nothing, so that gradients and Hessians are taken column by column.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# Bound on the Lipschitz constant of the second derivative of -log sigmoid, as the paper has it.
+GAMMA = 0.25
+
+
+def signs(labels: Tensor, num_classes: int) -> Tensor:
+    """Give y: float64 [n, C], 1 for the class of a node and -1 for others."""
+    return 2 * functional.one_hot(labels, num_classes).to(torch.float64) - 1
+
+
+def loss(weights: Tensor, rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> Tensor:
+    """Give the loss.
+
+    Args:
+        weights: float64 [F, C].
+        rows: float64 [n, F], propagated features.
+        y: float64 [n, C], of `signs`.
+        lam: Penalty a node.
+        noise: float64 [F, C], B.
+    """
+    data = -functional.logsigmoid(y * (rows @ weights)).sum()
+    return data + len(rows) * lam / 2 * weights.square().sum() + (noise * weights).sum()
+
+
+def gradient(weights: Tensor, rows: Tensor, y: Tensor, lam: float) -> Tensor:
+    """Give the gradient of the loss without its random term, which is the same for every graph: [F, C]."""
+    slope = (torch.sigmoid(y * (rows @ weights)) - 1) * y
+    return rows.T @ slope + len(rows) * lam * weights
+
+
+def product(weights: Tensor, rows: Tensor, lam: float, direction: Tensor) -> Tensor:
+    """Multiply each column of a direction [F, C] with the Hessian of its class."""
+    chance = torch.sigmoid(rows @ weights)
+    return rows.T @ (chance * (1 - chance) * (rows @ direction)) + len(rows) * lam * direction
+
+
+def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: float = 1e-8) -> Tensor:
+    """Solve H s = target column by column, by conjugate gradients.
+
+    Rounding may stop it before the tolerance; what is left is for the caller to look at.
+
+    Args:
+        weights: float64 [F, C], where the Hessian is taken.
+        rows: float64 [n, F].
+        lam: Penalty a node.
+        target: float64 [F, C].
+        tolerance: Norm of what is left of a column, beside the column.
+    """
+    answer, left = torch.zeros_like(target), target.clone()
+    along, square = left.clone(), left.square().sum(dim=0)
+    goal = tolerance**2 * square
+    for _ in range(10 * len(target)):
+        open_ = square > goal
+        if not bool(open_.any()):
+            break
+        image = product(weights, rows, lam, along)
+        length = torch.where(open_, square / (along * image).sum(dim=0), 0.0)
+        answer += length * along
+        left -= length * image
+        former, square = square, left.square().sum(dim=0)
+        along = left + torch.where(open_, square / former, 0.0) * along
+    return answer
+
+
+def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor, int]:
+    """Find the optimum from zero by L-BFGS.
+
+    Returns:
+        The weights, float64 [F, C], and the number of steps.
+    """
+    weights = torch.zeros_like(noise, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [weights],
+        max_iter=1000,
+        tolerance_grad=1e-10,
+        tolerance_change=0,
+        history_size=20,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> Tensor:
+        value = loss(weights, rows, y, lam, noise)
+        (weights.grad,) = torch.autograd.grad(value, weights)
+        return value
+
+    optimiser.step(closure)
+    return weights.detach().clone(), int(optimiser.state[weights]["n_iter"])
+
+
+def residual_bound(rows: Tensor, step: Tensor) -> float:
+    """Bound the gradient that a Newton step leaves behind (Chien et al., CGU, the data-dependent bound).
+
+    For a class: gamma * |Z| * max_i |z_i| * |s| * |Z s| with the spectral norm of Z. The classes' weights are
+    one vector, so that their bounds add up as squares.
+
+    Args:
+        rows: float64 [n, F], Z on the retained graph.
+        step: float64 [F, C], s of each class.
+    """
+    gram = rows.T @ rows if rows.shape[1] <= rows.shape[0] else rows @ rows.T
+    spectral = math.sqrt(max(0.0, float(torch.linalg.eigvalsh(gram)[-1])))
+    longest = float(rows.norm(dim=1).max())
+    return GAMMA * spectral * longest * float((step.norm(dim=0) * (rows @ step).norm(dim=0)).norm())
+
+
+def budget(std: float, epsilon: float, delta: float) -> float:
+    """Give the gradient that the random term hides: std * epsilon / sqrt(2 ln(1.5 / delta))."""
+    return std * epsilon / math.sqrt(2 * math.log(1.5 / delta))

@@ -1,0 +1,11 @@
+"""GIF: one step of an influence function that knows of the graph."""
+
+from __future__ import annotations
+
+from unlearnbench.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_unlearners(register: Register) -> None:
+    """Announce the method."""
+    register("gif", "unlearnbench_gif.gif:Gif", summary="A step by the influence of the request and its neighbourhood.")

@@ -1,0 +1,30 @@
+"""GIF: the influence of what is forgotten, and of what it did to its neighbours, is taken out in one step."""
+
+from __future__ import annotations
+
+from unlearnbench.gnn import Networks
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench.unlearning.influence import InfluenceParams, add, influence_step
+
+
+class Gif(PostHoc):
+    """Steps towards the retrained parameters by the inverse Hessian (Wu et al., WWW 2023).
+
+    What counts as influenced are training nodes alone: a task holds no others.
+    """
+
+    name = "gif"
+    version = 1
+    summary = "A step by the influence of the request and its neighbourhood."
+    reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"
+    claim = Claim.APPROXIMATE
+
+    class Params(InfluenceParams):
+        """Whose loss changes, and how the Hessian is inverted."""
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Add the step."""
+        add(network, influence_step(network, task, request, retained, self.params).parts)
+        return network

@@ -1,0 +1,15 @@
+"""GNNDelete: operators behind frozen layers, trained to make deleted edges look like no edges."""
+
+from __future__ import annotations
+
+from unlearnbench.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_unlearners(register: Register) -> None:
+    """Announce GNNDelete."""
+    register(
+        "gnndelete",
+        "unlearnbench_gnndelete.method:GNNDelete",
+        summary="A frozen network with trained operators on the rows near what was deleted.",
+    )

@@ -1,0 +1,169 @@
+"""GNNDelete: the network is frozen; what is trained are matrices behind its layers, for nodes near a deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn import Networks, blank_networks
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
+from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges, within
+from unlearnbench_gnndelete.operators import Operator, applied, changes
+
+Messages = Literal["enclosing", "retained"]
+Losses = list[dict[str, float]]
+
+
+class GNNDelete(PostHoc):
+    """Learns, for each message-passing layer, a matrix that makes deleted edges look like no edges.
+
+    To forget nodes is to delete all their edges. What is deployed remembers which retained nodes
+    are near a deletion; no forgotten id is kept.
+    """
+
+    name = "gnndelete"
+    version = 1
+    summary = "A frozen network with trained operators on the rows near what was deleted."
+    reference = "Cheng et al., GNNDelete: A General Strategy for Unlearning in Graph Neural Networks, ICLR 2023"
+    claim = Claim.APPROXIMATE
+
+    class Params(ComponentParams):
+        """How the operators are trained."""
+
+        epochs: int = Field(default=100, ge=1, description="Steps of Adam for each layer's operator.")
+        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
+        alpha: float = Field(
+            default=0.5, ge=0, le=1, description="Weight of deleted edge consistency; the rest is neighbourhood's."
+        )
+        initial: float = Field(default=0.001, description="Every entry of an operator at the start.")
+        messages: Messages = Field(
+            default="enclosing",
+            description="What messages pass over while operators are trained: enclosing (the subgraph around the "
+            "deleted edges, with them: the released code) or retained (the graph without them, as when it is asked).",
+        )
+
+    def fit(self, task: Task) -> None:
+        """Train one network, unless its model has no layers to put operators behind.
+
+        Raises:
+            RefusedError: The model is not made of message-passing layers one after the other.
+        """
+        if not blank_networks(task, 1).convolutions():
+            raise RefusedError(
+                f"gnndelete cannot be used with the model {task.model.name!r}: it has no message-passing layers"
+                " of one hop, one after the other, behind which deletion operators could stand.",
+                "Use gcn, gat, gatv2, gin, sage or jknet.",
+            )
+        self._operators: list[Operator] = []
+        super().fit(task)
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Train an operator for each layer; the network itself stays as it is."""
+        fresh, _ = trained(network, self._operators, task, request, retained, self.params)
+        self._operators = [*without(self._operators, request), *fresh]
+        return network
+
+    @torch.no_grad()
+    def logits(self, graph: Graph) -> Tensor:
+        """Answer with the operators on the rows of the nodes they are for."""
+        asked = changes(self._network.convolutions(), self._operators, graph)
+        ((_, logits),) = self._network.answers([graph], changes=asked)
+        return logits
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Give the network's parameters, and each request's operators with the nodes they are for."""
+        found = dict(super().state())
+        for number, operator in enumerate(self._operators):
+            found[f"operators/{number:03d}/{operator.layer}.weight"] = operator.weight.clone()
+            found[f"operators/{number:03d}/{operator.layer}.nodes"] = operator.ids.clone()
+        return found
+
+
+def without(operators: list[Operator], request: Request) -> list[Operator]:
+    """Take the nodes of a request from the nodes of earlier operators; one without nodes is dropped."""
+    kept = [replace(each, ids=each.ids[~torch.isin(each.ids, request.ids)].clone()) for each in operators]
+    return [each for each in kept if len(each.ids)]
+
+
+def trained(
+    network: Networks, earlier: list[Operator], task: Task, request: Request, retained: Task, params: GNNDelete.Params
+) -> tuple[list[Operator], Losses]:
+    """Train an operator for each layer.
+
+    Args:
+        network: A stack of one network, not changed.
+        earlier: The operators of earlier requests: with them the network is what it was before this one.
+        task: With the nodes of the request.
+        request: The nodes to forget.
+        retained: The task without them; its seed is what chance depends on.
+        params: How.
+
+    Returns:
+        The operators, none if no edge is deleted, and for each step the loss of each layer.
+    """
+    graph, layers = task.graph, list(network.convolutions())
+    gone = torch.isin(graph.ids, request.ids)
+    touches = incident(graph.edge_index, gone)
+    deleted = graph.edge_index[:, touches]
+    if deleted.shape[1] == 0:
+        return [], []
+    ends = endpoints(deleted, graph.num_nodes)
+    unlinked = replace(graph, edge_index=graph.edge_index[:, ~touches])
+    pairs = non_edges(
+        graph.edge_index,
+        torch.nonzero(~gone).flatten(),
+        graph.num_nodes,
+        deleted.shape[1],
+        retained.generator("gnndelete", "pairs"),
+    )
+    before: dict[str, Tensor] = {}
+    with torch.no_grad():
+        network.answers([unlinked], changes=changes(layers, earlier, unlinked, seen=before))
+    stage = unlinked
+    if params.messages == "enclosing":
+        stage = graph.induced(graph.ids[within(graph.edge_index, ends, len(layers))])
+    at = graph.positions(stage.ids)
+    places = torch.full_like(graph.ids, -1)
+    places[at] = torch.arange(len(at), device=at.device)
+
+    near = {layer: within(graph.edge_index, ends, hops) for hops, layer in enumerate(layers, start=1)}
+    strangers = {layer: side_by_side(before[layer], pairs) for layer in layers}
+    was = {layer: before[layer][at] for layer in layers}
+    others = {layer: places[torch.nonzero(near[layer] & ~ends).flatten()] for layer in layers}
+    affected = {layer: places[torch.nonzero(near[layer]).flatten()] for layer in layers}
+    weights = {
+        layer: torch.full((before[layer].shape[1],) * 2, params.initial, device=task.device, requires_grad=True)
+        for layer in layers
+    }
+    optimisers = [torch.optim.Adam([weight], lr=params.lr) for weight in weights.values()]
+    ask, seen, losses = network.answering([stage]), dict[str, Tensor](), Losses()
+    newest = {layer: (affected[layer], weights[layer]) for layer in layers}
+    asked = changes(layers, earlier, stage, newest, seen)
+    for _ in range(params.epochs):
+        with torch.no_grad():
+            ask(asked)
+        step: dict[str, float] = {}
+        for layer, optimiser in zip(layers, optimisers, strict=True):
+            # A layer's loss moves its own operator alone: what came before it is as constant as the network.
+            rows = applied(seen[layer], affected[layer], weights[layer])
+            loss = params.alpha * deleted_edge_consistency(rows, places[deleted], strangers[layer])
+            loss = loss + (1 - params.alpha) * neighbourhood_influence(rows, was[layer], others[layer])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            step[layer] = float(loss.detach())
+        losses.append(step)
+    retained.count(steps=params.epochs * len(layers), node_epochs=params.epochs * stage.num_nodes)
+    found = [Operator(layer, graph.ids[near[layer]], weights[layer].detach()) for layer in layers]
+    return without(found, request), losses

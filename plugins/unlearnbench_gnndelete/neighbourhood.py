@@ -1,0 +1,85 @@
+"""Who is near a deletion, and pairs of nodes that no edge joins; nothing here is n times n."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import RefusedError
+
+# Of pairs drawn in a graph so dense that this many rounds do not give enough, hardly any are no edges.
+ROUNDS = 100
+
+
+def incident(edge_index: Tensor, gone: Tensor) -> Tensor:
+    """Tell which edges touch a node that is to go.
+
+    Args:
+        edge_index: int64 [2, E].
+        gone: bool [n].
+
+    Returns:
+        bool [E].
+    """
+    return gone[edge_index].any(dim=0)
+
+
+def endpoints(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Tell which nodes an edge touches: bool [n]."""
+    touched = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
+    touched[edge_index.flatten()] = True
+    return touched
+
+
+def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
+    """Tell which nodes are at most so many edges away, whichever way the edges point.
+
+    Args:
+        edge_index: int64 [2, E].
+        start: bool [n], the nodes at distance 0.
+        hops: The largest distance.
+
+    Returns:
+        bool [n].
+    """
+    reached = start.clone()
+    source, target = edge_index
+    for _ in range(hops):
+        ahead, back = target[reached[source]], source[reached[target]]
+        reached[ahead] = True
+        reached[back] = True
+    return reached
+
+
+def non_edges(edge_index: Tensor, among: Tensor, num_nodes: int, count: int, generator: torch.Generator) -> Tensor:
+    """Draw pairs of different nodes that no edge joins in either direction.
+
+    Args:
+        edge_index: int64 [2, E].
+        among: int64 [m], the positions to draw from.
+        num_nodes: n.
+        count: How many pairs; one may come twice.
+        generator: Where chance comes from, on the CPU.
+
+    Returns:
+        int64 [2, count].
+
+    Raises:
+        RefusedError: There are hardly any such pairs.
+    """
+    source, target = edge_index
+    joined = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
+    found, missing = [among.new_empty(2, 0)], count
+    for _ in range(ROUNDS):
+        if missing <= 0 or len(among) < 2:
+            break
+        drawn = among[torch.randint(len(among), (2, 2 * missing), generator=generator).to(among.device)]
+        fits = (drawn[0] != drawn[1]) & ~torch.isin(drawn[0] * num_nodes + drawn[1], joined)
+        found.append(drawn[:, fits])
+        missing -= int(fits.sum())
+    if missing > 0:
+        raise RefusedError(
+            f"gnndelete needs {count} pairs of retained nodes without an edge; the graph has too few of them.",
+            "Its losses are about sparse graphs: use another method here.",
+        )
+    return torch.cat(found, dim=1)[:, :count]

@@ -1,0 +1,11 @@
+"""IDEA: an influence step with noise, and a bound on what is left of the request."""
+
+from __future__ import annotations
+
+from unlearnbench.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_unlearners(register: Register) -> None:
+    """Announce the method."""
+    register("idea", "unlearnbench_idea.idea:Idea", summary="An influence step and noise that is to hide the rest.")

@@ -1,0 +1,79 @@
+"""IDEA: an influence step, and Gaussian noise on every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.gnn import Networks
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
+from unlearnbench_idea.bound import Constants, distance_bound, noise_for
+
+
+class Idea(PostHoc):
+    """Steps as GIF does and adds noise (Dong et al., KDD 2024).
+
+    With `epsilon` the noise is as large as the paper's bound asks for, and the method claims to be
+    certified, if what is assumed holds; without, noise of a fixed size is added, as the authors do
+    in their experiments, and the claim is approximate. What is assumed does not hold for trained
+    GNNs: see the README.
+    """
+
+    name = "idea"
+    version = 1
+    summary = "An influence step and noise that is to hide the rest."
+    reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"
+    claim = Claim.APPROXIMATE
+
+    class Params(InfluenceParams):
+        """The step, the noise, and what is assumed of the loss."""
+
+        std: float = Field(default=0.005, ge=0, description="Standard deviation of the noise, if epsilon is left out.")
+        epsilon: float | None = Field(
+            default=None, gt=0, le=1, description="Certify this: the noise follows from the bound."
+        )
+        delta: float = Field(default=1e-4, gt=0, lt=1, description="Chance that the certificate does not hold.")
+        lipschitz: float = Field(default=0.25, gt=0, description="Assumed: Lipschitz constant l of a node's loss.")
+        convexity: float = Field(default=1.0, gt=0, description="Assumed: the mean loss is so strongly convex, lambda.")
+        loss: float = Field(default=0.5, gt=0, description="Assumed: largest loss C of a node.")
+
+    def __init__(self, params: Any = None) -> None:
+        super().__init__(params)
+        if self.params.epsilon is not None:
+            self.claim = Claim.CERTIFIED
+            self.claim_reason = "if the loss is as convex and bounded as its parameters say"
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Add the step, then the noise."""
+        step = influence_step(network, task, request, retained, self.params)
+        std = self.params.std
+        if self.params.epsilon is not None:
+            std = noise_for(claimed(self.params, task, request, step), self.params.epsilon, self.params.delta)
+        add(network, step.parts)
+        add(network, noise(network.entries(), std, retained.generator(self.name, "noise", retained.graph.num_nodes)))
+        return network
+
+
+def claimed(params: Idea.Params, task: Task, request: Request, step: Step) -> float:
+    """Give the bound on the distance from a retraining that a step claims, before noise."""
+    constants = Constants(params.lipschitz, params.convexity, params.loss)
+    length = float(torch.cat([part.reshape(-1) for part in step.parts]).norm())
+    return distance_bound(constants, task.graph.num_nodes, len(request.ids), step.influenced, length)
+
+
+def noise(entries: Sequence[Tensor], std: float, chance: torch.Generator) -> list[Tensor]:
+    """Draw normal noise where an entry is a parameter.
+
+    Args:
+        entries: bool, one tensor a parameter, False in the padding.
+        std: Standard deviation.
+        chance: On the CPU.
+    """
+    return [torch.randn(place.shape, generator=chance).to(place.device) * place * std for place in entries]

@@ -1,0 +1,98 @@
+"""Which nodes were under the influence of the deleted ones (Li et al., 2024, high-influence neighbourhood)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from unlearnbench.gnn.sparse import from_edges
+
+# The threshold starts here and rises by as much.
+STEP = 0.1
+
+
+def flipped(x: Tensor, gone: Tensor) -> Tensor:
+    """Mirror the features of some nodes within the range of all features: 1 - x where they are 0 and 1.
+
+    Args:
+        x: float [n, F].
+        gone: bool [n].
+
+    Returns:
+        float [n, F].
+    """
+    return torch.where(gone[:, None], x.min() + x.max() - x, x)
+
+
+def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
+    """Compare each node's propagated features with what they would be if the deleted nodes' were flipped.
+
+    Args:
+        x: float [n, F].
+        edge_index: int64 [2, E].
+        gone: bool [n].
+        hops: How often D^-1/2 (A + I) D^-1/2 is applied.
+
+    Returns:
+        float [n], cosines.
+    """
+    edges, weight = gcn_norm(edge_index, None, x.shape[0], dtype=torch.float32)
+    adjacency = from_edges(edges, x.shape[0], weight)
+    here, there = x, flipped(x, gone)
+    for _ in range(hops):
+        here, there = adjacency @ here, adjacency @ there
+    return functional.cosine_similarity(here, there)
+
+
+def threshold(similarity: Tensor) -> float:
+    """Raise a threshold from 0.1 in steps of 0.1 until a step takes in no more dissimilar node than before.
+
+    Args:
+        similarity: float [n], at most 1 but for rounding.
+
+    Returns:
+        The largest cosine below the threshold at which it stops.
+    """
+    largest, steps = None, 1
+    while True:
+        below = similarity[similarity <= steps * STEP]
+        found = float(below.max()) if len(below) else None
+        if found is not None and found == largest:
+            return found
+        largest, steps = found, steps + 1
+
+
+def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
+    """Tell which nodes messages of the first nodes reach in so many steps, themselves included.
+
+    Args:
+        edge_index: int64 [2, E].
+        start: bool [n].
+        hops: Steps.
+
+    Returns:
+        bool [n].
+    """
+    reached = start.clone()
+    source, target = edge_index
+    for _ in range(hops):
+        reached[target[reached[source]]] = True
+    return reached
+
+
+def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
+    """Find the high-influence neighbourhood: nodes near the deleted ones whose features would change much.
+
+    Args:
+        x: float [n, F].
+        edge_index: int64 [2, E].
+        gone: bool [n], the deleted nodes.
+        hops: How far their messages go.
+
+    Returns:
+        bool [n]; no deleted node is among them.
+    """
+    cosines = similarity(x, edge_index, gone, hops)
+    return (cosines <= threshold(cosines)) & within(edge_index, gone, hops) & ~gone

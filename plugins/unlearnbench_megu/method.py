@@ -1,0 +1,95 @@
+"""MEGU: forgetting and holding evolve together in one fine-tuning of all parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.gnn import Networks, Noise
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench_megu.influence import influenced
+from unlearnbench_megu.losses import forgetting, holding
+
+
+class MEGU(PostHoc):
+    """Fine-tunes all parameters, with a linear operator on the logits that is trained beside them.
+
+    On the deleted nodes the operator is driven away from what the network predicted, and draws
+    the network along; on the nodes they had influence on both are held to it.
+    """
+
+    name = "megu"
+    version = 1
+    summary = "Fine-tuning that drives the deleted nodes away and holds those they had influence on."
+    reference = "Li et al., Towards Effective and General Graph Unlearning via Mutual Evolution, AAAI 2024"
+    claim = Claim.APPROXIMATE
+
+    class Params(ComponentParams):
+        """How it is fine-tuned."""
+
+        epochs: int = Field(default=50, ge=1, description="Steps of gradient descent.")
+        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
+        kappa: float = Field(default=0.01, ge=0, description="Weight of forgetting.")
+        hops: int = Field(default=2, ge=1, description="How far the influence of a deleted node is followed.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Fine-tune in place."""
+        fine_tune(network, task, request, retained, self.params)
+        return network
+
+
+def fine_tune(
+    network: Networks, task: Task, request: Request, retained: Task, params: MEGU.Params
+) -> list[tuple[float, float]]:
+    """Change a network's parameters in place.
+
+    Args:
+        network: A stack of one network.
+        task: With the nodes of the request.
+        request: The nodes to forget.
+        retained: The task without them; its seed is what chance depends on.
+        params: How.
+
+    Returns:
+        Both losses of each step, forgetting and holding.
+    """
+    graph = task.graph
+    gone = torch.isin(graph.ids, request.ids)
+    near = influenced(graph.x, graph.edge_index, gone, params.hops)
+    ((_, original),) = network.predict([graph])
+    said = original.argmax(dim=1)
+    linked = gone[graph.edge_index].any(dim=0)
+    unlinked = replace(graph, edge_index=graph.edge_index[:, ~linked])
+
+    operator = drawn_operator(graph.num_classes, retained.generator("megu", "operator")).to(task.device)
+    noise = Noise([retained.key("megu", "dropout")], task.device)
+    optimiser = torch.optim.SGD([*network.parameters(), *operator.parameters()], lr=params.lr)
+    ask, losses = network.answering([unlinked], noise), list[tuple[float, float]]()
+    for noise.step in range(params.epochs):
+        ((_, logits),) = ask()
+        operated: Tensor = operator(logits)
+        forget = forgetting(logits[gone], operated[gone], said[gone])
+        hold = holding(logits[near], operated[near], said[near])
+        optimiser.zero_grad()
+        (params.kappa * forget + hold).backward()
+        optimiser.step()
+        losses.append((float(forget.detach()), float(hold.detach())))
+    # What is left would be a gradient made of the request.
+    optimiser.zero_grad()
+    retained.count(steps=params.epochs, node_epochs=params.epochs * graph.num_nodes)
+    return losses
+
+
+def drawn_operator(num_classes: int, generator: torch.Generator) -> nn.Linear:
+    """Draw the operator, C logits to C, as `torch.nn.Linear` starts: uniform within 1 / sqrt(C)."""
+    operator = nn.Linear(num_classes, num_classes)
+    with torch.no_grad():
+        for parameter in operator.parameters():
+            parameter.uniform_(-(num_classes**-0.5), num_classes**-0.5, generator=generator)
+    return operator

@@ -1,0 +1,17 @@
+"""Baselines that know nothing of graphs: SCRUB and gradient ascent."""
+
+from __future__ import annotations
+
+from unlearnbench.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_unlearners(register: Register) -> None:
+    """Announce both."""
+    where = "unlearnbench_scrub"
+    register(
+        "scrub",
+        f"{where}.scrub:SCRUB",
+        summary="A student that leaves its teacher on the request and follows it elsewhere.",
+    )
+    register("gradient-ascent", f"{where}.ascent:GradientAscent", summary="A few steps up the loss of the request.")

@@ -1,0 +1,95 @@
+"""SCRUB: the network is taught by its former self, to disobey on the request and to obey elsewhere."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.gnn import Networks, Noise
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench_scrub.losses import divergence, following
+
+Losses = list[tuple[float | None, float]]
+
+
+class SCRUB(PostHoc):
+    """Takes turns: away from the teacher on the request, towards it and the labels on what is retained."""
+
+    name = "scrub"
+    version = 1
+    summary = "A student that leaves its teacher on the request and follows it elsewhere."
+    reference = "Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"
+    claim = Claim.APPROXIMATE
+
+    class Params(ComponentParams):
+        """How it is taught."""
+
+        epochs: int = Field(default=10, ge=1, description="Minimising steps, each over all retained nodes.")
+        max_steps: int = Field(
+            default=5, ge=0, description="Before so many of them, the first ones, comes a maximising step."
+        )
+        lr: float = Field(default=0.003, gt=0, description="Learning rate.")
+        alpha: float = Field(default=0.5, ge=0, description="Weight of the divergence on what is retained.")
+        gamma: float = Field(default=1.0, ge=0, description="Weight of the cross-entropy on what is retained.")
+        temperature: float = Field(default=1.0, gt=0, description="Of the divergence.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Teach the network in place."""
+        teach(network, network, task, request, retained, self.params)
+        return network
+
+
+def teach(
+    teacher: Networks, student: Networks, task: Task, request: Request, retained: Task, params: SCRUB.Params
+) -> Losses:
+    """Change a network's parameters in place.
+
+    Args:
+        teacher: A stack of one network; asked once, at the start, so that it may be the student itself.
+        student: A stack of one network.
+        task: With the nodes of the request.
+        request: The nodes to forget.
+        retained: The task without them; its seed is what chance depends on.
+        params: How.
+
+    Returns:
+        For each epoch the divergence on the request, None where no maximising step was made, and
+        what the minimising step went down, both from before the step.
+    """
+    former, graph = task.graph, retained.graph
+    at = former.positions(request.ids)
+    on_request: Tensor = teacher.predict([former])[0][1][at]
+    elsewhere = teacher.predict([graph])[0][1]
+
+    # The student drops entries, so that it differs from its teacher at the start: where they are
+    # equal, their divergence has no slope.
+    noises = [Noise([retained.key("scrub", what)], task.device) for what in ("forget", "retain")]
+    forget, retain = student.answering([former], noises[0]), student.answering([graph], noises[1])
+    optimiser = torch.optim.Adam(student.parameters(), lr=params.lr)
+    losses, ascents = Losses(), min(params.max_steps, params.epochs)
+    for epoch in range(params.epochs):
+        away: float | None = None
+        for noise in noises:
+            noise.step = epoch
+        if epoch < ascents:
+            apart = divergence(on_request, forget()[0][1][at], params.temperature)
+            away = float(apart.detach())
+            _step(optimiser, -apart)
+        loss = following(elsewhere, retain()[0][1], graph.y, params.alpha, params.gamma, params.temperature)
+        _step(optimiser, loss)
+        losses.append((away, float(loss.detach())))
+    # What is left would be a gradient made of data that may have to be forgotten.
+    optimiser.zero_grad()
+    node_epochs = ascents * former.num_nodes + params.epochs * graph.num_nodes
+    retained.count(steps=ascents + params.epochs, node_epochs=node_epochs)
+    return losses
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()

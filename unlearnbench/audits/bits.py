@@ -1,0 +1,78 @@
+"""Compares what methods deploy bit for bit, and names what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from unlearnbench.measure.digests import member_of
+
+
+def equal_bits(one: Tensor, other: Tensor) -> bool:
+    """Tell whether two tensors have the same type, shape and bits: two of the same NaN are equal."""
+    if one.dtype is not other.dtype or one.shape != other.shape:
+        return False
+    return torch.equal(_bytes(one), _bytes(other))
+
+
+def unequal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
+    """List the names of entries that are not the same bit for bit, or that only one side has."""
+    return [
+        name
+        for name in sorted({*one, *other})
+        if name not in one or name not in other or not equal_bits(one[name], other[name])
+    ]
+
+
+def state_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str:
+    """Say in which entries two states differ, a group for each member and one for the aggregator.
+
+    Args:
+        one: What a method deploys after a request.
+        other: What it is compared with.
+        before: What the method deployed before the request: a group that differs and still has
+            these bits is called that.
+
+    Returns:
+        One sentence; empty: the states are equal.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in unequal(one, other):
+        groups.setdefault(member_of(name), []).append(name)
+    if not groups:
+        return ""
+    told = []
+    for group, names in groups.items():
+        whole = [name for name in {*one, *other} if member_of(name) == group]
+        text = group if len(names) == len(whole) else ", ".join(names)
+        if not any(name in one for name in whole):
+            text += " (is not there)"
+        elif not any(name in other for name in whole):
+            text += " (should not be there)"
+        elif not unequal(_of(one, group), _of(before, group)):
+            text += " (has the bits from before the request)"
+        told.append(text)
+    return "state differs in " + ", ".join(told)
+
+
+def answer_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> str:
+    """Say in which answers two runs differ, in how many rows and by how much; empty: in none."""
+    told = []
+    for name in unequal(one, other):
+        if one[name].shape != other[name].shape:
+            told.append(f"{name}: shapes {list(one[name].shape)} and {list(other[name].shape)}")
+            continue
+        rows = int((one[name] != other[name]).any(dim=1).sum())
+        most = float((one[name] - other[name]).abs().max())
+        told.append(f"{name}: {rows} of {len(one[name])} rows, by at most {most:.2g}")
+    return f"answers differ ({'; '.join(told)})" if told else ""
+
+
+def _of(state: Mapping[str, Tensor], group: str) -> dict[str, Tensor]:
+    return {name: value for name, value in state.items() if member_of(name) == group}
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)

@@ -1,0 +1,201 @@
+"""What a kept partition shows of the surroundings of a node: numbers that no renaming of shards changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+AROUND = ("pairs", "largest", "ring pairs", "ring largest", "between", "cut")
+CONTENT = ("entropy", "own label", "likeness")
+FEATURES = (*AROUND, *(f"{name}, less matched" for name in AROUND), *CONTENT)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """Where some nodes stand: all lists are of positions, the node's row first.
+
+    Args:
+        nodes: int64 [m].
+        neighbours: int64 [2, a], (row, neighbour).
+        ring: int64 [2, b], (row, node at distance two).
+        edges: int64 [3, c], (row, neighbour, another end): the edges that leave neighbours, but
+            for those that lead back to the node; one between two neighbours stands twice.
+    """
+
+    nodes: Tensor
+    neighbours: Tensor
+    ring: Tensor
+    edges: Tensor
+
+
+def undirected(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Give every edge once in both directions, sorted by source, without loops: int64 [2, E]."""
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    both = torch.unique(torch.cat([source * num_nodes + target, target * num_nodes + source]))
+    return torch.stack([both // num_nodes, both % num_nodes])
+
+
+def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoods:
+    """Look up where nodes stand.
+
+    Args:
+        edges: int64 [2, E], sorted by source: an edge is followed in its direction alone.
+        num_nodes: n.
+        nodes: int64 [m], positions.
+    """
+    degree = torch.bincount(edges[0], minlength=num_nodes)
+    start = degree.cumsum(dim=0) - degree
+    row, neighbour = _expand(torch.arange(len(nodes)), nodes, edges[1], start, degree)
+    at, end = _expand(torch.arange(len(row)), neighbour, edges[1], start, degree)
+    row_of_edge, through = row[at], neighbour[at]
+    away = end != nodes[row_of_edge]
+    row_of_edge, through, end = row_of_edge[away], through[away], end[away]
+    second = torch.unique(row_of_edge * num_nodes + end)
+    second = second[~torch.isin(second, row * num_nodes + neighbour)]
+    ring = torch.stack([second // num_nodes, second % num_nodes])
+    return Neighbourhoods(nodes, torch.stack([row, neighbour]), ring, torch.stack([row_of_edge, through, end]))
+
+
+def _expand(label: Tensor, nodes: Tensor, target: Tensor, start: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
+    """Follow every edge of some nodes: the label of the node it leaves, and where it leads."""
+    count = degree[nodes]
+    first = torch.repeat_interleave(start[nodes] - (count.cumsum(dim=0) - count), count)
+    return torch.repeat_interleave(label, count), target[first + torch.arange(int(count.sum()))]
+
+
+def around(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
+    """Describe how the surroundings of nodes are dealt out; the nodes' own shards are not looked at.
+
+    `pairs`: the share of pairs of neighbours that are together in a shard. `largest`: the largest
+    share of neighbours in one shard. The same two for the nodes at distance two. `between`: the
+    share of pairs of a neighbour and a node at distance two that are together. `cut`: the share of
+    the neighbours' other edges that join two shards. Where there is no pair or edge, 0.
+
+    Args:
+        where: Of m nodes.
+        shard: int64 [n]; only those of neighbours and of nodes at distance two are read.
+        num_shards: S.
+
+    Returns:
+        float64 [m, 6], in the order of `AROUND`.
+    """
+    m = len(where.nodes)
+    near = _counts(where.neighbours, shard, m, num_shards)
+    far = _counts(where.ring, shard, m, num_shards)
+    row, a, b = where.edges
+    cut = torch.zeros(m, dtype=torch.float64).index_add_(0, row, (shard[a] != shard[b]).double())
+    between = _share((near * far).sum(dim=1), near.sum(dim=1) * far.sum(dim=1))
+    return torch.stack(
+        [*_togetherness(near), *_togetherness(far), between, _share(cut, torch.bincount(row, minlength=m))], dim=1
+    )
+
+
+def content(where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_classes: int, num_shards: int) -> Tensor:
+    """Describe the shards in which the neighbours of nodes are, each by as many neighbours as it holds.
+
+    `entropy`: of the labels in such a shard, in nats. `own label`: the share of the node's own label
+    there. `likeness`: the mean cosine of the node's features to those of the shard's nodes.
+
+    Args:
+        where: Of m nodes.
+        shard: int64 [n], -1 for a node that is in no shard.
+        x: float32 [n, F], rows of length one or zero.
+        y: int64 [n].
+        num_classes: C.
+        num_shards: S.
+
+    Returns:
+        float64 [m, 3], in the order of `CONTENT`.
+    """
+    held = shard >= 0
+    size = torch.bincount(shard[held], minlength=num_shards).double()
+    labels = torch.bincount(shard[held] * num_classes + y[held], minlength=num_shards * num_classes)
+    share = _share(labels.view(num_shards, num_classes).double(), size[:, None])
+    entropy = -torch.special.xlogy(share, share).sum(dim=1)
+    total = torch.zeros(num_shards, x.shape[1], dtype=x.dtype).index_add_(0, shard[held], x[held])
+    mean = _share(total.double(), size[:, None])
+    weight = _counts(where.neighbours, shard, len(where.nodes), num_shards)
+    weight = _share(weight, weight.sum(dim=1, keepdim=True))
+    likeness = x[where.nodes].double() @ mean.t()
+    return torch.stack(
+        [weight @ entropy, (weight * share.t()[y[where.nodes]]).sum(dim=1), (weight * likeness).sum(dim=1)], dim=1
+    )
+
+
+def less_matched(own: Tensor, others: Tensor) -> Tensor:
+    """Subtract from each node's values the mean of those of its matched nodes.
+
+    Args:
+        own: float64 [m, d].
+        others: float64 [m * k, d], k matched nodes for each node in turn; k may be 0.
+    """
+    k = len(others) // len(own) if len(own) else 0
+    return own - others.view(len(own), k, own.shape[1]).mean(dim=1) if k else own
+
+
+def matched_nodes(degree: Tensor, targets: Tensor, allowed: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Choose for each target the allowed nodes whose degrees are nearest its own; ties by chance.
+
+    Args:
+        degree: int64 [n].
+        targets: int64 [m], positions.
+        allowed: bool [n].
+        count: How many for each, fewer if fewer are allowed.
+        generator: Where chance comes from.
+
+    Returns:
+        int64 [m, min(count, allowed nodes)].
+    """
+    pool = torch.nonzero(allowed)[:, 0]
+    chosen = []
+    for target in targets.tolist():
+        pool = pool[torch.randperm(len(pool), generator=generator)]
+        nearest = torch.sort((degree[pool] - degree[target]).abs(), stable=True).indices
+        chosen.append(pool[nearest[:count]])
+    return torch.stack(chosen)
+
+
+def together_rates(edges: Tensor, num_nodes: int, shard: Tensor, generator: torch.Generator) -> Tensor:
+    """Give how often two neighbours are together in a shard, and two that could as well be neighbours.
+
+    The latter: one end of each edge is exchanged for a node of the same degree drawn by chance;
+    pairs that are an edge all the same, or one node twice, are left out.
+
+    Args:
+        edges: int64 [2, E], as `undirected` gives them.
+        num_nodes: n.
+        shard: int64 [n].
+        generator: Where chance comes from.
+
+    Returns:
+        float64 [2]: of neighbours, of others; nan where there is no pair.
+    """
+    source, target = edges
+    degree = torch.bincount(source, minlength=num_nodes)
+    order = torch.sort(degree, stable=True).indices
+    count = torch.bincount(degree)
+    start = count.cumsum(dim=0) - count
+    chance = torch.rand(len(target), generator=generator, dtype=torch.float64)
+    other = order[start[degree[target]] + (chance * count[degree[target]]).long()]
+    strangers = (other != source) & ~torch.isin(source * num_nodes + other, source * num_nodes + target)
+    near = (shard[source] == shard[target]).double().mean()
+    far = (shard[source] == shard[other])[strangers].double().mean()
+    return torch.stack([near, far])
+
+
+def _counts(places: Tensor, shard: Tensor, rows: int, num_shards: int) -> Tensor:
+    row, node = places
+    flat = torch.bincount(row * num_shards + shard[node], minlength=rows * num_shards)
+    return flat.view(rows, num_shards).double()
+
+
+def _togetherness(counts: Tensor) -> tuple[Tensor, Tensor]:
+    total = counts.sum(dim=1)
+    pairs = _share((counts * (counts - 1)).sum(dim=1), total * (total - 1))
+    return pairs, _share(counts.max(dim=1).values, total)
+
+
+def _share(part: Tensor, whole: Tensor) -> Tensor:
+    return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)

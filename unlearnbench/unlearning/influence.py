@@ -1,0 +1,252 @@
+"""Influence updates: which nodes a request touches, how the loss changes, and the step that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from unlearnbench.component import ComponentParams
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn import Networks
+from unlearnbench.graph import Graph
+from unlearnbench.requests import Request
+from unlearnbench.task import Task
+from unlearnbench.unlearning.series import Inverse, neumann, outermost
+
+# A step smaller than this beside the parameters changes nothing that could be measured.
+NOTHING = 1e-6
+# What is left of the estimates of eigenvalues to the true ones.
+_MARGIN = 1.1
+
+
+class InfluenceParams(ComponentParams):
+    """Whose loss changes, and how the Hessian is inverted."""
+
+    hops: int | None = Field(
+        default=None, ge=0, description="Hops around the request within which losses change; left out: by depth."
+    )
+    iterations: int = Field(default=100, ge=1, description="Terms of the Neumann series, at most.")
+    scale: float | None = Field(
+        default=None, gt=0, description="Divides the Hessian; left out: a little more than its largest eigenvalue."
+    )
+    damp: float | None = Field(
+        default=None, ge=0, lt=1, description="Damping; left out: what negative eigenvalues need, 0 if there are none."
+    )
+    hessian: Literal["retained", "former"] = Field(
+        default="retained", description="Of the loss on which graph: the retained one, or the paper's, the former."
+    )
+    penalty: bool = Field(default=True, description="Count the L2 penalty of weight decay to the loss.")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be added to the parameters.
+
+    Args:
+        parts: One tensor a parameter, zero in the padding.
+        influenced: How many retained nodes' losses were looked at on both graphs.
+        inverse: How the series ended.
+        scale: What the Hessian was divided by.
+        damp: Damping.
+    """
+
+    parts: list[Tensor]
+    influenced: int
+    inverse: Inverse
+    scale: float
+    damp: float
+
+
+def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
+    """Give the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
+
+    With v the gradient of the loss of the request and of the nodes it influences on the former
+    graph, less that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
+    at its optimum v is the gradient of the retained loss with the sign changed, so that the step
+    is Newton's on the retained loss; it meets a retraining exactly where the loss is quadratic.
+
+    Args:
+        network: A stack of one network; is not changed.
+        task: What it was trained on.
+        request: The nodes to forget.
+        retained: The task without them; its counts get `iterations`, `hessian_products`,
+            `influenced`, `converged` and `last_term_ppm`.
+        params: How.
+
+    Raises:
+        RefusedError: The series diverges, the scale is below the largest eigenvalue, or the step
+            is nothing beside the parameters; the message names the figures.
+    """
+    parameters = network.parameters()
+    decay = task.training.weight_decay if params.penalty else 0.0
+    hops = params.hops if params.hops is not None else hops_of(task.model.params)
+    influenced = task.graph.ids[within(task.graph, request.ids, hops)]
+    change = _flat(gradient(network, task.graph, torch.cat([request.ids, influenced]), decay)) - _flat(
+        gradient(network, retained.graph, influenced, decay)
+    )
+    curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)
+    scale, damp = choose(curvature, start_vector(network, retained), params)
+    inverse = neumann(curvature, change, scale, damp, params.iterations)
+    retained.count(
+        iterations=inverse.iterations,
+        hessian_products=curvature.products,
+        influenced=len(influenced),
+        converged=int(inverse.converged),
+        last_term_ppm=round(1e6 * inverse.last),
+        node_epochs=(curvature.products + 1) * retained.graph.num_nodes,
+    )
+    moved, size = float(inverse.value.norm()), float(_flat(parameters).detach().norm())
+    if not moved > NOTHING * size:
+        raise RefusedError(
+            f"no-op: {inverse.iterations} iterations with scale {scale:.4g} move the parameters by {moved:.2g}, which"
+            f" is {moved / size:.1g} of their norm.",
+            "A smaller scale or more iterations take longer steps; if the request has no influence, there is no step.",
+        )
+    return Step(_shaped(inverse.value, parameters), len(influenced), inverse, scale, damp)
+
+
+def hops_of(model: ComponentParams) -> int:
+    """Give how far from a node that goes losses change: one hop more than the model has layers or propagations.
+
+    One more because a graph convolution divides by degrees. A model whose parameters name neither
+    `steps` nor `layers` is taken to have two.
+    """
+    return 1 + int(getattr(model, "steps", getattr(model, "layers", 2)))
+
+
+def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
+    """Tell which nodes are within so many hops of others, themselves left out: bool [graph.num_nodes].
+
+    Args:
+        graph: Edges count in both directions.
+        ids: int64 [t], nodes of the graph.
+        hops: How far.
+    """
+    origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
+    origin[graph.positions(ids)] = True
+    reached = origin.clone()
+    source, target = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    for _ in range(hops):
+        reached[target[reached[source]]] = True
+    return reached & ~origin
+
+
+def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:
+    """Give the summed loss of some nodes, each with its own share of the penalty, in evaluation mode.
+
+    Training minimises the mean of cross-entropies and decay / 2 times the square of the parameters: as
+    a sum, every node brings cross-entropy and penalty.
+
+    Args:
+        network: A stack of one network.
+        graph: What messages pass over, with labels.
+        ids: int64 [t], nodes of the graph.
+        decay: Weight decay.
+    """
+    ((_, logits),) = network.answers([graph])
+    at = graph.positions(ids)
+    entropy = functional.cross_entropy(logits[at], graph.y[at], reduction="sum")
+    if decay == 0:
+        return entropy
+    square = torch.stack([parameter.square().sum() for parameter in network.parameters()]).sum()
+    return entropy + len(ids) * decay / 2 * square
+
+
+def gradient(network: Networks, graph: Graph, ids: Tensor, decay: float) -> list[Tensor]:
+    """Give the gradient of `loss` by the network's parameters."""
+    value = loss(network, graph, ids, decay)
+    return list(torch.autograd.grad(value, network.parameters(), allow_unused=True, materialize_grads=True))
+
+
+class Curvature:
+    """The Hessian of the summed loss of all nodes of a graph, as its product with a vector.
+
+    The gradient is taken once and kept with its graph; a product differentiates it again and keeps
+    nothing, so that memory does not grow with products.
+
+    Args:
+        network: A stack of one network.
+        graph: Its nodes and edges.
+        decay: Weight decay.
+    """
+
+    def __init__(self, network: Networks, graph: Graph, decay: float) -> None:
+        self._parameters = network.parameters()
+        value = loss(network, graph, graph.ids, decay)
+        self._gradient = _flat(
+            torch.autograd.grad(value, self._parameters, create_graph=True, allow_unused=True, materialize_grads=True)
+        )
+        self.products = 0
+
+    def __call__(self, vector: Tensor) -> Tensor:
+        """Give H u: float [p]."""
+        self.products += 1
+        parts = torch.autograd.grad(
+            self._gradient,
+            self._parameters,
+            vector,
+            retain_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return _flat(parts)
+
+
+def choose(product: Curvature, start: Tensor, params: InfluenceParams) -> tuple[float, float]:
+    """Choose scale and damping, where they are not given, so that the series converges.
+
+    A network that is not convex has negative eigenvalues, along which the series grows. The damping adds
+    twice the most negative one: it becomes as large a positive one, and the step along it as long
+    as if the loss were curved the other way by as much.
+
+    Returns:
+        Scale and damping.
+
+    Raises:
+        RefusedError: The scale that was given is below the largest eigenvalue, or no eigenvalue
+            is positive.
+    """
+    smallest, largest = outermost(product, start)
+    if largest <= 0:
+        raise RefusedError(
+            "The loss is nowhere curved upwards at the trained parameters: its Hessian has no inverse to step along.",
+            "Train longer, or with weight decay.",
+        )
+    if params.scale is not None and params.scale < largest:
+        raise RefusedError(
+            f"scale {params.scale:.4g} is below the largest eigenvalue of the Hessian, {largest:.4g}: the series would"
+            " not converge.",
+            f"Use at least {largest:.4g}, or leave scale out.",
+        )
+    lift = 2 * max(0.0, -smallest)
+    scale = params.scale if params.scale is not None else _MARGIN * (largest + lift)
+    return scale, params.damp if params.damp is not None else lift / scale
+
+
+def start_vector(network: Networks, retained: Task) -> Tensor:
+    """Draw a vector that is zero in the padding, out of which products would not come back."""
+    entries = _flat(network.entries()).to(torch.float32)
+    drawn = torch.randn(len(entries), generator=retained.generator("influence", "start"))
+    return drawn.to(entries.device) * entries
+
+
+def add(network: Networks, parts: Sequence[Tensor]) -> None:
+    """Add to the parameters in place."""
+    with torch.no_grad():
+        for parameter, part in zip(network.parameters(), parts, strict=True):
+            parameter += part
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def _shaped(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    parts = vector.split([parameter.numel() for parameter in like])
+    return [part.view(parameter.shape) for part, parameter in zip(parts, like, strict=True)]

@@ -1,0 +1,112 @@
+"""The inverse of a symmetric operator by products alone: its outermost eigenvalues, and the damped Neumann series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import RefusedError
+
+Product = Callable[[Tensor], Tensor]
+
+# What rounding may add to the norm of a term, so that it is not taken for growth.
+_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """What the series came to.
+
+    Args:
+        value: float [p], the sum divided by the scale.
+        iterations: How many terms were added to the first.
+        last: Norm of the last term over the norm of the sum.
+        converged: Whether `last` came down to the tolerance.
+    """
+
+    value: Tensor
+    iterations: int
+    last: float
+    converged: bool
+
+
+def neumann(
+    product: Product, vector: Tensor, scale: float, damp: float, iterations: int, tolerance: float = 1e-6
+) -> Inverse:
+    """Sum the damped Neumann series: an approximation of (H + damp * scale)^-1 v.
+
+    The recursion h <- v + (1 - damp) h - H h / scale, started at h = v (Koh and Liang, Understanding
+    Black-box Predictions via Influence Functions, ICML 2017, section 3; Wu et al., GIF, WWW 2023),
+    added up term by term: term t is M^t v with M = (1 - damp) I - H / scale, and the norm of a
+    term is the change of h. As M is symmetric, the logarithm of that norm is convex in t: it may fall
+    for a while, but once it grows it grows for ever. The first growth is therefore proof that the
+    series diverges, and it is looked for at every step.
+
+    Args:
+        product: Gives H u for a vector u.
+        vector: float [p], v.
+        scale: Converges only if it is more than half of the largest eigenvalue of H.
+        damp: Added to H / scale on the diagonal.
+        iterations: Terms after the first, at most.
+        tolerance: Stop when a term is this small beside the sum.
+
+    Raises:
+        RefusedError: The series diverges; names iteration, scale and damping.
+    """
+    term, total = vector, vector.clone()
+    size = float(term.norm())
+    iteration, last = 0, 1.0
+    while iteration < iterations and last > tolerance and size > 0:
+        term = (1 - damp) * term - product(term) / scale
+        iteration += 1
+        grown = float(term.norm())
+        # Written so that what is not a number is refused too.
+        if not grown <= size * (1 + _ROUNDING):
+            raise RefusedError(
+                f"diverged at iteration {iteration}: with scale {scale:.4g} and damp {damp:.4g} the change of the"
+                f" estimate grew from {size:.4g} to {grown:.4g}, and can only go on growing.",
+                "Use a larger scale if it is below the largest eigenvalue, else more damp; by default both are chosen.",
+            )
+        size = grown
+        total += term
+        last = size / max(float(total.norm()), torch.finfo(total.dtype).tiny)
+    return Inverse(total / scale, iteration, last, last <= tolerance or size == 0)
+
+
+def outermost(product: Product, start: Tensor, steps: int = 30) -> tuple[float, float]:
+    """Estimate the smallest and the largest eigenvalue of a symmetric operator (Lanczos' iteration).
+
+    The estimates are never outside the true range, and those of well separated eigenvalues are
+    good after a few steps.
+
+    Args:
+        product: Gives H u for a vector u.
+        start: float [p], random.
+        steps: Products, and vectors kept, at most.
+    """
+    basis = [start / start.norm()]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    while True:
+        image = product(basis[-1])
+        diagonal.append(float(image @ basis[-1]))
+        for _ in range(2):  # once leaves rounding behind, from which found eigenvalues grow again
+            kept = torch.stack(basis)
+            image = image - kept.T @ (kept @ image)
+        length = float(image.norm())
+        if len(basis) == min(steps, len(start)) or not length > _ROUNDING * max(map(abs, diagonal)):
+            break
+        beside.append(length)
+        basis.append(image / length)
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    sides = torch.tensor(beside, dtype=torch.float64)
+    matrix += torch.diag(sides, 1) + torch.diag(sides, -1)
+    if not bool(torch.isfinite(matrix).all()):
+        raise RefusedError(
+            "The curvature of the loss is not finite at the trained parameters.", "Train with a smaller learning rate."
+        )
+    values = torch.linalg.eigvalsh(matrix)
+    return float(values[0]), float(values[-1])
