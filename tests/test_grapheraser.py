@@ -448,7 +448,7 @@ def test_combining_before_learning_is_an_error():
 def test_parameters_follow_the_pool():
     assert weighted().params.model_dump() == {
         "pool": "log_linear", "lr": 0.01, "batch_size": 32, "epochs": 50, "sample": 1000.0, "view": "targets",
-        "norm_weight": 0.0, "normalise": "never", "keep": "last",
+        "out_of_fold": False, "norm_weight": 0.0, "normalise": "never", "keep": "last",
     }  # fmt: skip
     legacy = Weighted.Params(pool="legacy")
     assert (legacy.lr, legacy.norm_weight, legacy.normalise, legacy.keep) == (0.001, 1.0, "end", "best")
@@ -475,7 +475,7 @@ def test_the_plugin_announces_classes_that_exist_under_those_names():
     found = {}
     for hook in hookspecs.KINDS.values():
         getattr(manager.hook, hook)(register=lambda name, where, summary: found.update({name: (where, summary)}))
-    assert sorted(found) == ["bekm", "grapheraser", "weighted"]
+    assert sorted(found) == ["bekm", "blpa", "grapheraser", "weighted"]
     for name, (where, summary) in found.items():
         module, _, attribute = where.partition(":")
         cls = getattr(importlib.import_module(module), attribute)

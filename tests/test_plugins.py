@@ -355,7 +355,9 @@ def test_every_hook_belongs_to_a_kind_and_takes_register_alone() -> None:
 def test_first_party_plugins_enter_by_entry_points_with_a_version() -> None:
     catalogue = load_catalogue()
     ours = {plugin.name: plugin for plugin in catalogue.plugins if plugin.distribution == "unlearnbench"}
-    assert {"core", "retrain", "sisa", "grapheraser", "graphrevoker", "controls"} <= set(ours)
+    assert {"core", "retrain", "sisa", "grapheraser", "graphrevoker", "controls", "partitioners", "aggregators"} <= set(
+        ours
+    )
     assert {plugin.status for plugin in ours.values()} == {"ok"}
     assert {plugin.version for plugin in ours.values()} == {ours["core"].version}
     for kind in hookspecs.KINDS:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-# The truncated normal distribution is cut at two deviations.
+# A normal distribution is cut at two deviations, which leaves it this share of its variance.
 CUT = 2.0
+LEFT = 0.7737413
 
 
 class AttentionNetwork(nn.Module):
@@ -21,15 +22,15 @@ class AttentionNetwork(nn.Module):
         num_members: S; retired members are not among them.
         size: d.
         num_classes: C.
-        generator: Where the initial weights come from: W and b Glorot normal, Wa truncated normal of
-            variance 2/(d + d/2), ba zero, h 0.01 throughout; V Glorot uniform, c zero.
+        generator: Where the initial weights come from: W and b Glorot normal, Wa normal of variance
+            2/(d + d/2) before it is cut, ba zero, h 0.01 throughout; V Glorot uniform, c zero.
     """
 
     def __init__(self, num_members: int, size: int, num_classes: int, generator: torch.Generator) -> None:
         super().__init__()
         width = max(1, size // 2)
-        self.map = nn.Parameter(_normal((num_members, size, size), 2 / (size + size), generator))
-        self.map_bias = nn.Parameter(_normal((num_members, size), 2 / (num_members + size), generator))
+        self.map = nn.Parameter(_normal((num_members, size, size), 2 / (size + size) / LEFT, generator))
+        self.map_bias = nn.Parameter(_normal((num_members, size), 2 / (num_members + size) / LEFT, generator))
         self.attention = nn.Parameter(_normal((size, width), 2 / (size + width), generator))
         self.attention_bias = nn.Parameter(torch.zeros(width))
         self.score = nn.Parameter(torch.full((width,), 0.01))
@@ -68,7 +69,7 @@ class AttentionNetwork(nn.Module):
 
 
 def _normal(shape: tuple[int, ...], variance: float, generator: torch.Generator) -> Tensor:
-    """Draw from a normal distribution of mean 0 that is cut at two deviations."""
+    """Draw from a normal distribution of mean 0, its variance as given before it is cut at two deviations."""
     deviation = math.sqrt(variance)
     drawn = torch.empty(shape)
     return nn.init.trunc_normal_(drawn, std=deviation, a=-CUT * deviation, b=CUT * deviation, generator=generator)

@@ -51,7 +51,7 @@ class Stacking(Aggregator):
             " log-probabilities while learning.",
         )
         penalty: float = Field(
-            1e-2, gt=0, description="Factor of half the sum of squared weights, beside the mean cross-entropy."
+            0.1, gt=0, description="Factor of half the sum of squared weights, beside the mean cross-entropy."
         )
 
     params: Params

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.needs import needs_of
 from unlearnbench.partitioning import assign_by_nodes, assign_by_pairs, checked_partition
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
@@ -25,16 +26,29 @@ __all__ = ["command", "install"]
 CATALOGUE = load_catalogue()
 PARTITIONERS = CATALOGUE.names("partitioner")
 FILLING = [name for name in PARTITIONERS if not resolve(CATALOGUE, "partitioner", name).cls.may_be_empty]
-TIGHT = ["random", "bekm[slack=0]", "bekm[capacity=paper,delta=0]", "gpa[slack=0]"]
+TIGHT = [
+    "random",
+    "bekm[slack=0]",
+    "bekm[capacity=paper,delta=0]",
+    "blpa[slack=0]",
+    "blpa[capacity=paper,delta=0]",
+    "gpa[slack=0]",
+    "ldg[slack=0]",
+    "metis[slack=0]",
+]
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 
 
 def partition(bracket: str, graph: Graph, num_shards: int) -> Tensor:
-    partitioner = resolve(CATALOGUE, "partitioner", bracket).build()
+    spec = resolve(CATALOGUE, "partitioner", bracket)
+    lacking = [need.module for need in needs_of(spec.cls) if not need.is_met]
+    if lacking:
+        pytest.skip(f"{spec.name} needs {', '.join(lacking)}, which is not installed")
+    partitioner = spec.build()
     return checked_partition(partitioner, toy_task(graph, catalogue=CATALOGUE), num_shards)
 
 
-@pytest.mark.parametrize("name", [*PARTITIONERS, "bekm[capacity=paper]"])
+@pytest.mark.parametrize("name", [*PARTITIONERS, "bekm[capacity=paper]", "blpa[capacity=paper]"])
 def test_more_shards_than_nodes_is_an_error_that_names_both(name: str) -> None:
     with pytest.raises(UsageError, match="4 shards for 3 training nodes"):
         partition(name, toy_graph(num_nodes=3), 4)
