@@ -132,7 +132,7 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
         for cell in plan.cells
     }
     audits = dict.fromkeys(cell.audit.label for cell in plan.cells if cell.audit is not None)
-    repetitions = sorted({cell.repetition for cell in plan.cells})
+    repetitions = dict.fromkeys(cell.repetition for cell in plan.cells)
     return [
         ("datasets", ", ".join(datasets)),
         ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
