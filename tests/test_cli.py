@@ -340,17 +340,17 @@ def test_two_plugins_with_one_method_are_told_apart(command: Any, install: Write
         install(
             f"ub-{letter}",
             "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
-            "class Gif(Steady):\n    name = 'gif'\n"
-            "@hookimpl\ndef register_unlearners(register):\n    register(Gif)\n",
+            "class Wipe(Steady):\n    name = 'wipe'\n"
+            "@hookimpl\ndef register_unlearners(register):\n    register(Wipe)\n",
         )
     out = tmp_path / "out"
-    told = command("run", "-m", "gif", *ONCE, "--out", str(out))
+    told = command("run", "-m", "wipe", *ONCE, "--out", str(out))
     assert told.code == 2
-    assert "ub-a:gif or ub-b:gif" in told.err
-    told = command("run", "-m", "ub-a:gif,ub-b:gif", *ONCE, "--no-reference", "--out", str(out))
+    assert "ub-a:wipe or ub-b:wipe" in told.err
+    told = command("run", "-m", "ub-a:wipe,ub-b:wipe", *ONCE, "--no-reference", "--out", str(out))
     assert told.code == 0
     assert "2 cells: 2 ok, 0 failed" in told.err
-    assert len(list(out.glob("records/*/toy/gif/*.json"))) == 2
+    assert len(list(out.glob("records/*/toy/wipe/*.json"))) == 2
 
 
 def test_strict_mode_stops_at_a_broken_plugin(command: Any, install: Write, monkeypatch: pytest.MonkeyPatch) -> None:
