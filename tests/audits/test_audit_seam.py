@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ import pytest
 import torch
 from command_line import command, files_of, install
 from plugin_samples import Write
+from record_samples import make_record
 
 from unlearnbench.audits.base import Audit
 from unlearnbench.audits.running import chosen_audits
 from unlearnbench.cells import Cell
 from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import read_record
+from unlearnbench.record import Record, read_record
 from unlearnbench.report import load_records
-from unlearnbench.report.audits import load_audits
+from unlearnbench.report.audits import audit_frame_of, build_audit_tables, load_audits
 
 __all__ = ["command", "install"]
 
@@ -253,3 +255,53 @@ def test_an_audit_must_say_what_it_asks() -> None:
         assert audit.question.endswith("?"), spec.name
         assert audit.summary, spec.name
         assert audit.reference, spec.name
+
+
+@pytest.mark.usefixtures("sample")
+def test_the_leaderboard_has_what_audits_found(command: Any, tmp_path: Path) -> None:
+    command("audit", "sample", *ARGUMENTS)
+    assert command("leaderboard", "build", "out").code == 0
+    path = tmp_path / "out" / "leaderboard" / "audits.csv"
+    head, row = path.read_text().splitlines()
+    found = dict(zip(head.split(","), next(csv.reader([row])), strict=True))
+    assert (found["verdict"], found["measure"], found["value"], found["noop"]) == ("counted", "count", "5", "1")
+    assert command("leaderboard", "verify", "out").code == 0
+    path.write_text(path.read_text().replace("counted", "exact"))
+    assert command("leaderboard", "verify", "out").code == 2
+
+
+def audited(name: str, measure: str, state: str, details: dict[str, Any], runs: int = 10) -> Record:
+    """Make the record of an audit with one score."""
+    record = make_record("sisa")
+    audit = {"name": name, "version": 1, "params": {"runs": runs}}
+    found = {"verdict": "v", "scores": [{"measure": measure, "where": "forgotten", "value": 1.0, "state": state}]}
+    cell = {**record.cell, "audit": audit}
+    return record.model_copy(update={"cell": cell, "audit": {**found, "details": details, "notes": []}})
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "state", "gate", "shown"),
+    [
+        ("distance", "js", "valid", {"js": {"valid": True}}, "valid"),
+        ("distance", "js", "valid", {"js": {"valid": False}}, "cannot tell"),
+        ("distance", "js", "valid", None, "no gate"),
+        ("distance", "js", "cannot tell", {"js": {"valid": True}}, "cannot tell"),
+        ("distance", "other", "valid", {"js": {"valid": False}}, "valid"),
+        ("partition-leakage", "auc", "valid", None, "valid"),
+    ],
+)
+def test_a_score_is_valid_where_its_control_is_rejected_and_the_gate_lets_the_measure_through(
+    name: str, measure: str, state: str, gate: dict[str, Any] | None, shown: str
+) -> None:
+    records = [audited(name, measure, state, {})]
+    if gate is not None:
+        records.append(audited("controls", "js", "", gate))
+    frame = audit_frame_of(records)
+    assert list(frame[frame["audit"] == name]["state"]) == [shown]
+
+
+def test_two_settings_of_one_audit_stand_apart() -> None:
+    frame = audit_frame_of([audited("distance", "js", "", {}), audited("distance", "js", "", {}, runs=20)])
+    assert sorted(frame["audit"]) == ["distance {params.runs=10}", "distance {params.runs=20}"]
+    verdicts = build_audit_tables(frame)[0]
+    assert list(verdicts.shown.columns) == ["method", "claim", *sorted(frame["audit"])]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (
-    *("summary", "utility", "time", "memory", "comparison", "equivalence", "characteristics", "datasets"),
+    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "datasets"),
     *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
 )
 

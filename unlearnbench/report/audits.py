@@ -12,10 +12,13 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.record import Record
 from unlearnbench.report.frame import canonical, results_root, shown_forget, shown_method
+from unlearnbench.report.grouping import distinguish
 from unlearnbench.report.table import Table
 from unlearnbench.store import read_records
 
 GATE = "controls"
+# Audits whose measures the gate judges; what others measure stands on their own controls.
+GATED = ("distance",)
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")
 TEXT = (
@@ -57,6 +60,9 @@ def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> p
         if record.audit is not None and record.cell["audit"]["name"] == GATE
     }
     rows = [row for record in records for row in _rows(record, gates.get(_place(record)))]
+    shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
+    for row in rows:
+        row["audit"] = shown[row["audit_config"]]
     frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "runs", *NUMBERS])
     frame[list(NUMBERS)] = frame[list(NUMBERS)].astype("float64")
     frame["runs"] = frame["runs"].astype("Int64")
@@ -94,7 +100,7 @@ def _verdicts(part: pd.DataFrame, source: str) -> Table:
         "audits",
         f"Audits: {_name(part)}.",
         pd.DataFrame(shown),
-        _raw(found),
+        raw(found),
         (*notes, *_provenance(part), f"Made by: unlearnbench report {source} --table audits"),
     )
 
@@ -115,19 +121,19 @@ def _scores(audit: str, part: pd.DataFrame, source: str) -> Table:
     notes = list(
         dict.fromkeys(f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
     )
-    explained = _meaning(shown)
+    explained = _meaning(shown, audit)
     return Table(
         "audits",
         f"Audit {audit}: {_name(part)}.",
         shown,
-        _raw(part),
+        raw(part),
         (*explained, *notes, f"Made by: unlearnbench report {source} --table audits"),
     )
 
 
-def _meaning(shown: pd.DataFrame) -> Iterator[str]:
+def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
     meanings = {
-        "floor": "floor: what one retraining gives against another",
+        "floor": "floor: what there is where nothing can be found: another retraining, or chance",
         "noop": "noop: what the untouched model gives",
         "effect": "effect: value in units of noop's",
         "p": "p: of the test that there is no difference to the floor",
@@ -135,7 +141,7 @@ def _meaning(shown: pd.DataFrame) -> Iterator[str]:
     said = [text for column, text in meanings.items() if column in shown]
     if said:
         yield f"{'; '.join(said)}."
-    if "state" in shown:
+    if "state" in shown and audit.partition(" ")[0] in GATED:
         yield (
             "valid: the untouched model is rejected here, and the audit controls let the measure through; cannot tell:"
             " one of both fails, so the number says nothing; no gate: `unlearnbench audit controls` was not run here."
@@ -177,7 +183,7 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
 def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None) -> str:
     """Say whether a score says anything: its own control is rejected, and the gate let its measure through."""
     own = str(score.get("state") or "")
-    if own != "valid" or audit == GATE:
+    if own != "valid" or audit not in GATED:
         return own
     if gate is None:
         return "no gate"
@@ -220,7 +226,8 @@ def _provenance(part: pd.DataFrame) -> Iterator[str]:
     yield f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
 
 
-def _raw(part: pd.DataFrame) -> pd.DataFrame:
+def raw(part: pd.DataFrame) -> pd.DataFrame:
+    """Give the numbers as programs read them: what was audited and the verdict in front."""
     front = [*FACETS, "audit", "method", "repetition", "claim", "verdict"]
     return part[[*front, *(name for name in part.columns if name not in front)]]
 

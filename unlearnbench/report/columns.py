@@ -106,6 +106,13 @@ UTILITY = ColumnTable(
     (*F1, *(Column(f"F1 {v} before %", f"f1_micro_before_{v}_mean", numbers.percent) for v in ("shard", "full"))),
     ranks=True,
 )
+VALIDATION = ColumnTable(
+    "Micro-F1 on the validation nodes after the request, which defaults are chosen by",
+    tuple(
+        Column(f"validation F1 {view} %", f"val_f1_micro_{view}_mean", numbers.percent, f"val_f1_micro_{view}_sd")
+        for view in ("shard", "full")
+    ),
+)
 TIME = ColumnTable(
     "Time to unlearn",
     (
@@ -158,7 +165,7 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
         f"n: repetitions of {found.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " a method with fewer is not ranked."
     )
-    yield from origin_notes(found, has_views=any(column.value.startswith("f1") for column in columns))
+    yield from origin_notes(found, has_views=any("f1_" in column.value for column in columns))
     if has_times:
         yield from time_notes(found, data, columns)
     yield from found.notes

@@ -12,6 +12,7 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.files import safe_name, write_whole
 from unlearnbench.report.aggregate import METRICS, STATUSES, Aggregate, aggregate
+from unlearnbench.report.audits import audit_frame_of, raw
 from unlearnbench.report.averages import mean
 from unlearnbench.report.frame import VIEWS, frame_of, results_root
 from unlearnbench.report.grouping import group_records
@@ -19,6 +20,7 @@ from unlearnbench.report.render import csv_text
 from unlearnbench.store import read_records
 
 OVERALL = "all.csv"
+AUDITS = "audits.csv"
 FACETS = ["protocol", "protocol_version", "forget", "training", "device"]
 _REMEDY = "Make it anew: unlearnbench leaderboard build."
 
@@ -27,7 +29,8 @@ def build(results: Path, out: Path) -> list[Path]:
     """Write the leaderboard of a results folder.
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
-    method and view with its mean over all datasets and models, and its rank. Files of an earlier
+    method and view with its mean over all datasets and models, and its rank; `audits.csv` one
+    row per score of an audit. Files of an earlier
     leaderboard that would not be written now are removed.
 
     Args:
@@ -75,15 +78,21 @@ def verify(results: Path, out: Path) -> None:
 def contents(results: Path) -> dict[str, bytes]:
     """Make the files of the leaderboard in memory: path below its folder to content."""
     root = results_root(results)
-    records = [record for record in read_records(root) if not record.is_audit]
-    if not records:
+    whole = list(read_records(root))
+    if not whole:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
+    texts = {}
+    if any(record.is_audit and not record.is_failure for record in whole):
+        texts[AUDITS] = csv_text(raw(audit_frame_of(record for record in whole if not record.is_failure)))
+    records = [record for record in whole if not record.is_audit]
+    if not records:
+        return {name: text.encode("utf-8") for name, text in texts.items()}
     found = [aggregate(group) for group in group_records(frame_of(records))]
     by_file: dict[str, list[pd.DataFrame]] = {}
     for one in found:
         name = f"{safe_name(one.group.facets['protocol'])}/{safe_name(one.group.facets['dataset'])}.csv"
         by_file.setdefault(name, []).append(_rows(one))
-    texts = {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
+    texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
     texts[OVERALL] = csv_text(_overall(found))
     return {name: texts[name].encode("utf-8") for name in sorted(texts)}
 

@@ -15,7 +15,7 @@ from unlearnbench.report.against import against_tables
 from unlearnbench.report.against_time import against_time_tables
 from unlearnbench.report.aggregate import Aggregate, aggregate
 from unlearnbench.report.characteristics import characteristics_tables
-from unlearnbench.report.columns import MEMORY, SUMMARY, TIME, UTILITY
+from unlearnbench.report.columns import MEMORY, SUMMARY, TIME, UTILITY, VALIDATION
 from unlearnbench.report.comparison import ComparisonTable
 from unlearnbench.report.equivalence import EquivalenceTable
 from unlearnbench.report.factorial import factorial_tables
@@ -41,6 +41,7 @@ TABLES: dict[str, TableKind] = {
     "utility": UTILITY,
     "time": TIME,
     "memory": MEMORY,
+    "validation": VALIDATION,
     "comparison": ComparisonTable(),
     "equivalence": EquivalenceTable(),
 }
