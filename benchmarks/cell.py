@@ -18,6 +18,7 @@ import torch
 from unlearnbench.cells import Cell
 from unlearnbench.config import make_config
 from unlearnbench.execution import Plan, make_plan
+from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.runner import run_cell, warm_up
 
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    steady_allocator()
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "methods": options.methods,

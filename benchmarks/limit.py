@@ -30,6 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from unlearnbench import protocol
 from unlearnbench.component import Spec
+from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.plugins import load_catalogue
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    steady_allocator()
     watch = LoadWatch()
     task, graph = training_task(options.dataset, options.data_root, torch.device("cpu"), options.model)
     request = protocol.request(protocol.Protocol(), graph, task.graph.ids, 0, options.dataset, 0)

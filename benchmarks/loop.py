@@ -26,6 +26,7 @@ from unlearnbench.datasets.base import data_root, load_graph
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.gnn import train_networks
 from unlearnbench.graph import Graph
+from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.clock import synchroniser
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
@@ -213,6 +214,7 @@ def main() -> None:
     add_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    steady_allocator()
     task, _ = training_task(options.dataset, options.data_root, torch.device("cpu"))
     shards = cut(task, options.num_shards)
     print(f"{options.dataset}, {options.num_shards} shards, {task.training.epochs} epochs, one thread")

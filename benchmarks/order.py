@@ -26,6 +26,7 @@ from unlearnbench.gnn.models import HeadedStack, LayeredStack, Sizes, Stack
 from unlearnbench.gnn.noise import Noise
 from unlearnbench.gnn.training import train
 from unlearnbench.graph import Graph
+from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
 from unlearnbench.task import Training
@@ -127,6 +128,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    steady_allocator()
     print(f"a training step, processor time, least of {options.rounds} rounds of {options.epochs} steps, one thread;")
     print("entries touched by the products of X and A; ratio A(XW) to (AX)W: above 1, computing AX once pays")
     for dataset in options.datasets:

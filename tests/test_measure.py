@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from unlearnbench.measure import load, machine, nvml, provenance
+from unlearnbench.measure import allocator, load, machine, nvml, provenance
 from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss, Sizes, gpu_memory
 from unlearnbench.measure.nvml import GpuProcessMemory, Nvml, Reading
@@ -530,3 +530,19 @@ def test_versions_are_those_installed() -> None:
         "not-there-at-all": None,
     }
     assert set(provenance.provenance()) == {"python", "packages", "git", "dirty"}
+
+
+# Allocator
+
+
+def test_the_allocator_is_made_steady_or_says_why_not(monkeypatch):
+    assert allocator.steady_allocator() == allocator.steady_allocator()
+    if sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc":
+        assert allocator.steady_allocator().startswith("glibc's malloc keeps 64 MiB")
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: SimpleNamespace())
+    monkeypatch.setattr(allocator.sys, "platform", "linux")
+    assert allocator.steady_allocator() == "not glibc's malloc: left as it is"
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda which, value: 0))
+    assert "refused" in allocator.steady_allocator()
+    monkeypatch.setattr(allocator.sys, "platform", "darwin")
+    assert allocator.steady_allocator() == "as darwin has it"

@@ -22,6 +22,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
 from unlearnbench.inputs import chosen_datasets, load_graphs
+from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.needs import check_needs
@@ -82,6 +83,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     """
     device = choose_device(config.device)
     torch.set_num_threads(config.threads)
+    allocator = steady_allocator()
     forget, training = config.forget_amount(), config.training_settings()
     methods = _methods(config, catalogue)
     models = _models(config, catalogue)
@@ -107,7 +109,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
                 ]  # fmt: skip
     _check_cells(cells, graphs)
     machine = describe_machine()
-    versions = {"plugins": catalogue.versions(), **provenance()}
+    versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
     around = Surroundings(device, config.threads, machine["id"], metrics, versions)
     plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), around, machine, config.save_state)
     plan.notices += said + left_out
