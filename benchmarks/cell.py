@@ -20,7 +20,8 @@ from unlearnbench.config import make_config
 from unlearnbench.execution import Plan, make_plan
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.plugins import load_catalogue
-from unlearnbench.runner import run_cell, warm_up
+from unlearnbench.runner import run_cell
+from unlearnbench.warmup import warm_up
 
 METHODS = ("retrain", "sisa", "grapheraser", "graphrevoker")
 # Predictions before and after the request, with the making of queries; the doubled calls are part of it.

@@ -17,10 +17,11 @@ from unlearnbench.execution import run
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Forget, Request
 from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell, warm_up
+from unlearnbench.runner import run_cell
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim
+from unlearnbench.warmup import warm_up
 from unlearnbench_cgu import logistic
 from unlearnbench_cgu.cgu import propagated
 

@@ -18,11 +18,12 @@ from unlearnbench.graph import Graph
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Forget, Request
 from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell, warm_up
+from unlearnbench.runner import run_cell
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_task
 from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim
+from unlearnbench.warmup import warm_up
 from unlearnbench_controls.damaged import loss
 from unlearnbench_controls.leak import leaked
 

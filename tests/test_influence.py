@@ -22,13 +22,14 @@ from unlearnbench.graph import Graph
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Forget, Request
 from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell, warm_up
+from unlearnbench.runner import run_cell
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim, influence
 from unlearnbench.unlearning.influence import Curvature, InfluenceParams, influence_step, within
 from unlearnbench.unlearning.series import neumann, outermost
+from unlearnbench.warmup import warm_up
 from unlearnbench_idea.bound import Constants, distance_bound, epsilon_of, noise_for
 from unlearnbench_idea.idea import noise
 

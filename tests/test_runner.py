@@ -18,10 +18,11 @@ from unlearnbench.plugins import load_catalogue
 from unlearnbench.protocol import Protocol
 from unlearnbench.requests import Forget
 from unlearnbench.resolve import resolve
-from unlearnbench.runner import Surroundings, run_cell, warm_up
+from unlearnbench.runner import Surroundings, run_cell
 from unlearnbench.task import Training, View
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 from unlearnbench.unlearning import Unlearner
+from unlearnbench.warmup import warm_up
 
 FORGET = Forget(0.02)
 GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)

@@ -13,15 +13,20 @@ import torch
 from torch import Tensor
 
 from unlearnbench import protocol
-from unlearnbench.brackets import Bracket
 from unlearnbench.cells import Cell, canonical_json
-from unlearnbench.component import Spec
-from unlearnbench.config import RunConfig, make_config, unknown_setting
+from unlearnbench.config import RunConfig, make_config
 from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
-from unlearnbench.inputs import chosen_datasets, load_graphs
+from unlearnbench.inputs import (
+    chosen_datasets,
+    chosen_methods,
+    chosen_models,
+    distinct,
+    load_graphs,
+    usable_metrics,
+)
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
@@ -29,11 +34,9 @@ from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
 from unlearnbench.record import DamagedRecordError, Record
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import Arrays, Surroundings, run_cell, warm_up
+from unlearnbench.runner import Arrays, Surroundings, run_cell
 from unlearnbench.store import Policy, Store
-
-REFERENCE = "retrain"
+from unlearnbench.warmup import warm_up
 
 Compute = Callable[[Cell, Graph, Surroundings], tuple[Record, Arrays, Mapping[str, Tensor]]]
 
@@ -85,10 +88,10 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     torch.set_num_threads(config.threads)
     allocator = steady_allocator()
     forget, training = config.forget_amount(), config.training_settings()
-    methods = _methods(config, catalogue)
-    models = _models(config, catalogue)
-    datasets = _distinct(chosen_datasets(config, catalogue))
-    metrics, left_out = _metrics(catalogue)
+    methods = chosen_methods(config, catalogue)
+    models = chosen_models(config, catalogue)
+    datasets = distinct(chosen_datasets(config, catalogue))
+    metrics, left_out = usable_metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_needs([*datasets, *models, *methods])
@@ -268,61 +271,6 @@ def choose_device(name: str) -> torch.device:
     if wanted not in present:
         raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
     return torch.device(wanted)
-
-
-def _methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
-    specs = []
-    reached = config.num_shards is None
-    for bracket in config.brackets(config.methods):
-        spec = resolve(catalogue, "unlearner", bracket)
-        if (
-            config.num_shards is not None
-            and "num_shards" in type(spec.params).model_fields
-            and "num_shards" not in bracket.arguments
-        ):
-            reached = True
-            arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
-            spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
-        specs.append(spec)
-    if specs and not reached:
-        raise UsageError(
-            f"--num-shards {config.num_shards} reaches no method.",
-            "Only sharded methods have shards, and a number in a method's bracket wins. Leave --num-shards out.",
-        )
-    if specs and config.reference:
-        specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
-    return _distinct(specs)
-
-
-def _models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
-    brackets = config.brackets(config.models, config.model_defaults())
-    try:
-        return _distinct(resolve(catalogue, "model", bracket) for bracket in brackets)
-    except UsageError as error:
-        for key in config.model_defaults():
-            if repr(key) in error.message:
-                raise unknown_setting(f"model.{key}", [error.hint]) from None
-        raise
-
-
-def _metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
-    """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
-    found, left_out = [], []
-    for name in catalogue.names("metric"):
-        try:
-            spec = resolve(catalogue, "metric", name)
-            check_needs([spec])
-            found.append(spec)
-        except UsageError as error:
-            left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
-    return found, left_out
-
-
-def _distinct(specs: Iterable[Spec]) -> list[Spec]:
-    found: dict[str, Spec] = {}
-    for spec in specs:
-        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
-    return list(found.values())
 
 
 def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:

@@ -1,19 +1,23 @@
-"""The datasets of a run: looked up, loaded, and what came in said."""
+"""What a run names: methods, models, metrics and datasets, looked up; datasets loaded, and what came in said."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from unlearnbench.brackets import Bracket
+from unlearnbench.cells import canonical_json
 from unlearnbench.component import Spec
-from unlearnbench.config import RunConfig
+from unlearnbench.config import RunConfig, unknown_setting
 from unlearnbench.datasets.base import describe, load_graph
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue
 from unlearnbench.resolve import resolve
+
+REFERENCE = "retrain"
 
 
 def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -33,6 +37,72 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     if config.split is not None and not split_used:
         raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
     return specs
+
+
+def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    """Look the methods of a run up, the reference in front; `num_shards` goes to those that have shards.
+
+    Raises:
+        UsageError: An unknown name or parameter, or a number of shards that reaches no method.
+    """
+    specs = []
+    reached = config.num_shards is None
+    for bracket in config.brackets(config.methods):
+        spec = resolve(catalogue, "unlearner", bracket)
+        if (
+            config.num_shards is not None
+            and "num_shards" in type(spec.params).model_fields
+            and "num_shards" not in bracket.arguments
+        ):
+            reached = True
+            arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
+            spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
+        specs.append(spec)
+    if specs and not reached:
+        raise UsageError(
+            f"--num-shards {config.num_shards} reaches no method.",
+            "Only sharded methods have shards, and a number in a method's bracket wins. Leave --num-shards out.",
+        )
+    if specs and config.reference:
+        specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
+    return distinct(specs)
+
+
+def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    """Look the models of a run up.
+
+    Raises:
+        UsageError: An unknown name or parameter.
+    """
+    brackets = config.brackets(config.models, config.model_defaults())
+    try:
+        return distinct(resolve(catalogue, "model", bracket) for bracket in brackets)
+    except UsageError as error:
+        for key in config.model_defaults():
+            if repr(key) in error.message:
+                raise unknown_setting(f"model.{key}", [error.hint]) from None
+        raise
+
+
+def usable_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
+    """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
+    found, left_out = [], []
+    for name in catalogue.names("metric"):
+        try:
+            spec = resolve(catalogue, "metric", name)
+            check_needs([spec])
+            found.append(spec)
+        except UsageError as error:
+            left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
+    return found, left_out
+
+
+def distinct(specs: Iterable[Spec]) -> list[Spec]:
+    """Leave out what is named twice."""
+    found: dict[str, Spec] = {}
+    for spec in specs:
+        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
+    return list(found.values())
 
 
 def load_graphs(

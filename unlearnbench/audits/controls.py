@@ -13,7 +13,7 @@ from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.marks import LOSS, MEASURES, NOOP, Marks, mark, read_areas
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
-from unlearnbench.execution import REFERENCE
+from unlearnbench.inputs import REFERENCE
 from unlearnbench.statistics import ALPHA, Trend, page_trend
 from unlearnbench.task import View
 

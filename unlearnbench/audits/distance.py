@@ -18,7 +18,7 @@ from unlearnbench.audits.measures import DISTANCES, Floats, pairwise
 from unlearnbench.audits.runs import Answers, as_counts, groups_of, stacked, told, without
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
-from unlearnbench.execution import REFERENCE
+from unlearnbench.inputs import REFERENCE
 from unlearnbench.statistics import ALPHA, Permutation, energy_statistic, holm, permutation_test
 from unlearnbench.task import View
 

@@ -15,7 +15,7 @@ from unlearnbench.audits.groups import FORGOTTEN, TEST
 from unlearnbench.audits.measures import DISTANCES, Floats, auc, loss_scores, pairwise, read_area, shift_scores
 from unlearnbench.audits.runs import Told, groups_of, stacked, told, without
 from unlearnbench.audits.subject import Subject
-from unlearnbench.execution import REFERENCE
+from unlearnbench.inputs import REFERENCE
 from unlearnbench.statistics import permutation_test
 from unlearnbench.task import View
 
