@@ -46,6 +46,7 @@ check: $(FOR_CHECK)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/cog --check $(DOCS)
+	$(BIN)/unlearnbench leaderboard verify results
 
 docs: $(FOR_TEST)
 	$(BIN)/cog -r $(DOCS)
