@@ -122,7 +122,9 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
     """Write out what the options and the run file came to, defaults included."""
     first = plan.cells[0]
     amounts = {
-        label: sorted({cell.protocol.number_of(graph) for cell in plan.cells if cell.dataset_label == label})
+        label: sorted(
+            {rules.number_of(graph) for rules in {cell.protocol for cell in plan.cells if cell.dataset_label == label}}
+        )
         for label, graph in plan.graphs.items()
     }
     datasets = [f"{label} ({_amount(first.protocol, counts, plan.graphs[label])})" for label, counts in amounts.items()]
