@@ -138,50 +138,6 @@ def test_dry_run_lists_cells_and_writes_nothing(command: Any, tmp_path: Path) ->
     assert [line.split()[1] for line in again.out.splitlines()] == ["done", "done", "run", "run", "run", "run"]
 
 
-def test_what_is_there_is_not_computed_again_however_it_is_written(command: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first = command("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", str(out))
-    assert first.code == 0
-    assert set(records_of(out)) == {("retrain", 0), ("sisa", 0), ("steady", 0)}
-    assert all(record.status == "ok" for record in records_of(out).values())
-    assert "sisa[num_shards=3]" in first.out
-    before = files_of(out)
-    same = [
-        ("-m", "sisa,steady", *ONCE, *SHARDS),
-        ("-m", "steady", "-m", "sisa[num_shards=3,partitioner=random]", "-d", "toy", "--epochs", "2", "--seeds", "0"),
-        (
-            "-m",
-            "steady,ub-toys:steady,retrain,sisa",
-            *ONCE,
-            *SHARDS,
-            "--forget-ratio",
-            "0.005",
-            "--set",
-            "training.lr=0.01",
-        ),
-        (
-            "-m",
-            "sisa[aggregator=mean],steady",
-            *ONCE,
-            *SHARDS,
-            "--models",
-            "gcn[]",
-            "--device",
-            "cpu",
-            "--overwrite",
-            "never",
-        ),
-    ]
-    for arguments in same:
-        told = command("run", *arguments, "--out", str(out))
-        assert told.code == 0
-        assert "3 cells: 3 ok, 0 failed, 0 refused, 0 diverged; 3 were there already." in told.err
-        assert files_of(out) == before
-    told = command("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", str(out), "--forget-count", "2")
-    assert "3 cells: 3 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
-    assert {path: files_of(out)[path] for path in before} == before
-
-
 def test_overwriting_computes_all_again_with_the_same_outcome(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("run", "-m", "sisa", *ONCE, *SHARDS, "--out", str(out))

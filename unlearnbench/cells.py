@@ -62,6 +62,11 @@ class Cell:
         text = canonical_json(self.canonical())
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
+    def distributions(self) -> set[str]:
+        """Name the distributions of all its components."""
+        specs = (self.dataset, self.model, self.method, *([] if self.audit is None else [self.audit]))
+        return set().union(*(spec.distributions() for spec in specs))
+
     @property
     def dataset_identity(self) -> str:
         """Name the dataset for seeds: its name and parameters, whoever else uses the name."""

@@ -97,6 +97,10 @@ class Spec:
             if isinstance(value, Spec):
                 yield key, value
 
+    def distributions(self) -> set[str]:
+        """Name the distributions that brought it and its parts."""
+        return {self.distribution}.union(*(chosen.distributions() for _, chosen in self.parts())) - {""}
+
     def canonical(self) -> dict[str, Any]:
         """Give the whole tree as plain JSON values: what a cell's key is made of.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlearnbench import protocol
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.config import RunConfig, make_config
 from unlearnbench.datasets.base import data_root
@@ -20,6 +21,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.files import write_whole
 from unlearnbench.graph import Graph
 from unlearnbench.inputs import (
+    check_cells,
     chosen_datasets,
     chosen_methods,
     chosen_models,
@@ -110,7 +112,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
                          config.base_seed(), device.type)
                     for method in methods
                 ]  # fmt: skip
-    _check_cells(cells, graphs)
+    check_cells(cells, graphs)
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
     around = Surroundings(device, config.threads, machine["id"], metrics, versions)
@@ -157,6 +159,31 @@ def choose_wanted(plan: Plan, overwrite: Policy) -> None:
         )
     ]
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
+    plan.store.problems.clear()
+    plan.notices += _made_by_other_versions(plan)
+
+
+def _made_by_other_versions(plan: Plan) -> list[str]:
+    """Say which records that stand were made with other versions of the plugins they are about.
+
+    The key of a cell holds the versions of components, which their authors bump when numbers change;
+    that of a distribution changes for any reason, and only a reader can tell for which.
+    """
+    here = plan.around.provenance["plugins"]
+    wanted = {cell.key for cell in plan.wanted}
+    counts: Counter[str] = Counter()
+    for cell in plan.cells:
+        record = None
+        with contextlib.suppress(DamagedRecordError):  # told where records are gathered
+            record = None if cell.key in wanted else plan.store.find(cell.key)
+        made = {} if record is None else record.provenance.get("plugins") or {}
+        for name in sorted(cell.distributions() & made.keys()):
+            if made[name] != here.get(name):
+                counts[f"made with {name} {made[name]}, not {here.get(name)}"] += 1
+    return [
+        f"{count} records that are there were {how}; they are kept: --overwrite always computes them anew."
+        for how, count in counts.items()
+    ]
 
 
 def execute(
@@ -271,22 +298,3 @@ def choose_device(name: str) -> torch.device:
     if wanted not in present:
         raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
     return torch.device(wanted)
-
-
-def _check_cells(cells: Sequence[Cell], graphs: dict[str, Graph]) -> None:
-    training_nodes: dict[tuple[str, int], int] = {}
-    for cell in cells:
-        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
-        if (name, repetition) not in training_nodes:
-            setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
-            training_nodes[name, repetition] = len(setting.split.train)
-        kind = cell.protocol.forget.kind
-        if kind not in cell.method.cls.forgets:
-            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or --forget-kind {kind}.")
-        num_shards = getattr(cell.method.params, "num_shards", 1)
-        if num_shards > training_nodes[name, repetition]:
-            raise UsageError(
-                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
-                f" of {cell.dataset_label}.",
-                "Use a smaller --num-shards.",
-            )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from unlearnbench import protocol
 from unlearnbench.brackets import Bracket
-from unlearnbench.cells import canonical_json
+from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig, unknown_setting
 from unlearnbench.datasets.base import describe, load_graph
@@ -141,3 +142,31 @@ def load_graphs(
             hints.append("Or leave out what cannot be had with --skip-missing.")
         raise DataError("\n".join(messages), "\n".join(hints))
     return graphs, said + [f"left out: {error.message}" for error in missing]
+
+
+def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
+    """Check that every request and every number of shards fits its graph.
+
+    Args:
+        cells: All cells of a run.
+        graphs: The datasets by label.
+
+    Raises:
+        UsageError: One does not; names method and dataset.
+    """
+    training_nodes: dict[tuple[str, int], int] = {}
+    for cell in cells:
+        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
+        if (name, repetition) not in training_nodes:
+            setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+            training_nodes[name, repetition] = len(setting.split.train)
+        kind = cell.protocol.forget.kind
+        if kind not in cell.method.cls.forgets:
+            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or --forget-kind {kind}.")
+        num_shards = getattr(cell.method.params, "num_shards", 1)
+        if num_shards > training_nodes[name, repetition]:
+            raise UsageError(
+                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
+                f" of {cell.dataset_label}.",
+                "Use a smaller --num-shards.",
+            )
