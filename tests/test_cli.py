@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from command_line import ONCE, SHARDS, SMALL, Told, command, files_of, install, records_of
-from plugin_samples import TOYS, Write, write_distribution
+from command_line import ONCE, SHARDS, SMALL, command, files_of, install, records_of
+from plugin_samples import Write
 
 from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
@@ -23,8 +18,6 @@ from unlearnbench.record import read_record
 from unlearnbench.report.tables import CHARACTERISTICS, DATASETS, OF_EXPERIMENTS, TABLES
 
 __all__ = ["command", "install"]
-
-WAIT_SECONDS = 100.0
 
 
 def test_help_names_every_command_and_each_has_its_own() -> None:
@@ -249,21 +242,6 @@ def test_nothing_to_report_is_told(command: Any, tmp_path: Path) -> None:
         assert told.out == ""
 
 
-def test_a_damaged_record_is_told_once_and_computed_anew(command: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command("run", "-m", "steady", *ONCE, "--out", str(out))
-    (path,) = out.glob("records/*/*/steady/*.json")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100])
-    told = command("report", str(out))
-    assert told.err.count(path.name) == 1
-    told = command("run", "-m", "steady", *ONCE, "--out", str(out))
-    assert told.code == 0
-    assert path.name in told.err
-    assert "1 were there already" in told.err
-    assert read_record(path).status == "ok"
-
-
 def test_debug_shows_where_an_error_comes_from_and_keeps_the_code(command: Any) -> None:
     told = command("run", "-m", "retrian", "--debug")
     assert told.code == 2
@@ -327,113 +305,3 @@ def test_progress_on_a_terminal_goes_to_standard_error(
     assert told.code == 1
     assert "fails on purpose" in told.err
     assert told.out.startswith("Results: toy")
-
-
-class Process:
-    """The command line in a process of its own, in which the toy methods are installed."""
-
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        site = folder / "site"
-        if not site.exists():
-            write_distribution(site, "ub-toys", TOYS)
-        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "unlearnbench", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A parent that was started in the background may have passed on that interruptions are ignored.
-            preexec_fn=None if os.name == "nt" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def wait_for(self, path: Path) -> None:
-        until = time.monotonic() + WAIT_SECONDS
-        while not path.exists():
-            assert self._process.poll() is None, self._process.communicate()
-            assert time.monotonic() < until, f"{path.name} did not appear"
-            time.sleep(0.02)
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def end(self) -> Told:
-        out, err = self._process.communicate(timeout=WAIT_SECONDS)
-        return Told(self._process.returncode, out, err)
-
-    def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
-
-
-TWELVE = ("run", "-m", "steady,stalling", *SMALL, "--repetitions", "4", "--out", "out")
-FINISHED = {("retrain", 0), ("steady", 0), ("stalling", 0), ("retrain", 1), ("steady", 1)}
-ALL = {(method, repetition) for method in ("retrain", "steady", "stalling") for repetition in range(4)}
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)]
-)
-def test_a_stopped_run_loses_its_running_cell_alone_and_goes_on(
-    number: signal.Signals, code: int, command: Any, tmp_path: Path
-) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    process = Process(folder, *TWELVE, TOY_STALLS=str(folder / "stalled"))
-    try:
-        process.wait_for(folder / "stalled")
-        process.send(number)
-        told = process.end()
-    finally:
-        process.stop()
-    assert told.code == code
-    if number != signal.SIGKILL:
-        assert told.err.splitlines()[-1].startswith("interrupted: finished cells are saved")
-        assert "Traceback" not in told.err
-    out = folder / "out"
-    assert set(records_of(out)) == FINISHED
-    assert all(record.status == "ok" for record in records_of(out).values())
-    before = files_of(out)
-    assert len(before) == 2 * len(FINISHED)
-
-    told = command(*TWELVE[:-1], str(out))
-    assert told.code == 0
-    assert "12 cells: 12 ok, 0 failed, 0 refused, 0 diverged; 5 were there already." in told.err
-    assert set(records_of(out)) == ALL
-    after = files_of(out)
-    assert {path: after[path] for path in before} == before
-    assert len(after) == 2 * len(ALL)
-
-
-def test_two_processes_on_one_store_do_not_harm_each_other(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, meeting = tmp_path / "work", tmp_path / "meeting"
-    folder.mkdir()
-    meeting.mkdir()
-    monkeypatch.setenv("TOY_MEETS", str(meeting))
-    arguments = ("run", "-m", "meeting,sisa,steady", *SMALL, *SHARDS, "--repetitions", "3", "--no-reference", "--out")
-    process = Process(folder, *arguments, "out")
-    try:
-        here = command(*arguments, str(folder / "out"))
-        there = process.end()
-    finally:
-        process.stop()
-    assert len(list(meeting.iterdir())) == 2
-    for told in (here, there):
-        assert told.code == 0
-        assert "9 cells: 9 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
-    records = records_of(folder / "out")
-    assert len(records) == 9
-    assert all(record.status == "ok" for record in records.values())
-    assert len(files_of(folder / "out")) == 18
-    assert not [path for path in (folder / "out").rglob("*") if path.name.startswith(".")]
-    before = files_of(folder / "out")
-    assert "9 were there already" in command(*arguments, str(folder / "out")).err
-    assert files_of(folder / "out") == before
-    # Method, repetitions and F1; times differ.
-    rows = [next(line for line in told.out.splitlines() if line.startswith("sisa")) for told in (here, there)]
-    assert rows[0].split()[:4] == rows[1].split()[:4]

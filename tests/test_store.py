@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -139,25 +138,6 @@ def test_an_unknown_policy_and_a_key_that_is_none_are_refused(store: Store) -> N
         store.has("*")
 
 
-def test_a_record_cut_in_half_is_named_reported_and_run_again(store: Store) -> None:
-    record = make_record()
-    path = store.save(record)
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DamagedRecordError, match=record.key) as caught:
-        read_record(path)
-    assert "Delete the file" in caught.value.hint
-    assert not store.has(record.key)
-    assert len(store.problems) == 1
-    problems: list[object] = []
-    store.save(make_record("sisa"))
-    assert [r.cell["method"]["name"] for r in store.records(problems)] == ["sisa"]  # type: ignore[arg-type]
-    assert len(problems) == 1
-    with pytest.raises(DamagedRecordError):
-        list(store.records())
-    store.save(record)
-    assert store.has(record.key)
-
-
 @pytest.mark.parametrize(("schema", "word"), [(0, "older"), (2, "newer")])
 def test_other_schemas_are_refused_and_never_written_over(store: Store, schema: int, word: str) -> None:
     record = make_record()
@@ -287,21 +267,6 @@ def test_plain_names_are_kept() -> None:
         assert safe_name(name) == name
 
 
-def test_a_failed_write_leaves_the_old_record_and_no_temporary(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = make_record(shard=0.1)
-    path = store.save(old)
-
-    def fail(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
-        store.save(make_record(shard=0.9))
-    monkeypatch.undo()
-    assert read_record(path) == old
-    assert len(files(store.root)) == 1
-
-
 def test_arrays_are_on_disk_before_the_record(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     renamed: list[str] = []
     replace = os.replace
@@ -328,39 +293,6 @@ def test_clean_removes_old_temporaries_of_ours_and_nothing_else(store: Store) ->
     before = files(store.root)
     assert store.clean() == [old]
     assert files(store.root) == [name for name in before if not name.endswith(old.name)]
-
-
-def test_temporaries_of_a_killed_writer_have_the_name_that_clean_knows(store: Store) -> None:
-    kill = "import os, sys; from record_samples import make_record; from unlearnbench.store import Store\n"
-    kill += "os.replace = lambda *_: os.kill(os.getpid(), 9)\n"
-    kill += "Store(sys.argv[1], 'm-0001').save(make_record())"
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    subprocess.run([sys.executable, "-c", kill, str(store.root)], env={**os.environ, "PYTHONPATH": path}, check=False)
-    assert list(store.records()) == []
-    assert len(files(store.root)) == 1
-    assert len(store.clean(older_than=-1)) == 1
-    assert files(store.root) == []
-
-
-def write_cells(root: str, writer: int) -> None:
-    store = Store(Path(root), "m-0001")
-    for repetition in range(25):
-        store.save(make_record("sisa", repetition, seed=writer), {"ids": np.arange(repetition)})
-        store.save(make_record("retrain", repetition), {"ids": np.arange(5)})
-
-
-def test_writers_side_by_side_do_not_harm_each_other(store: Store) -> None:
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write_cells, args=(str(store.root), writer)) for writer in range(4)]
-    for process in writers:
-        process.start()
-    for process in writers:
-        process.join()
-    assert [process.exitcode for process in writers] == [0] * 4
-    records = list(read_records(store.root))
-    assert len(records) == 4 * 25 + 25
-    assert all(len(store.arrays(record)["ids"]) in range(25) for record in records)
-    assert len(files(store.root)) == 2 * len(records)
 
 
 def test_a_machine_is_written_once(store: Store) -> None:
