@@ -34,9 +34,10 @@ def score(
             metric: Metric = spec.build()
             for (moment, part, view), answer in answers.items():
                 name = spec.name if part == "test" else f"{part}_{spec.name}"
-                value = float(metric.score(labels[part], answer.cpu()))
+                # Copies: a metric that works in place must not change what the next one is given.
+                value = float(metric.score(labels[part].clone(), answer.cpu().clone()))
                 found.setdefault(name, {}).setdefault(view, {})[moment] = value
-        except Exception as error:  # a plugin's metric may fail in any way; the other scores must not be lost
+        except (Exception, SystemExit) as error:  # a plugin's metric may fail in any way; the other scores must not be lost
             notes.append(f"The metric {spec.name} failed and is left out: {type(error).__name__}: {error}")
         else:
             scores |= found
