@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from record_samples import make_record
 
 from unlearnbench.errors import UsageError
 from unlearnbench.files import safe_name
-from unlearnbench.record import DamagedRecordError, Record, SchemaVersionError, read_record
+from unlearnbench.record import DamagedRecordError, SchemaVersionError, read_record
 from unlearnbench.store import Store, read_records
 
 
@@ -182,36 +181,6 @@ def test_a_record_under_another_name_is_refused(store: Store) -> None:
     renamed = path.rename(path.with_name("0123456789abcdef.json"))
     with pytest.raises(DamagedRecordError, match="holds the record"):
         read_record(renamed)
-
-
-def test_numbers_that_are_not_finite_become_null_with_a_note(store: Store) -> None:
-    values = {
-        "nan": float("nan"),
-        "inf": float("inf"),
-        "minus": float("-inf"),
-        "tiny": 1e-320,
-        "numpy": np.float32(0.5),
-    }
-    record = make_record(metrics={name: {"shard": {"after": value}} for name, value in values.items()}, seconds=np.inf)
-    path = store.save(record)
-
-    def refuse(token: str) -> None:
-        raise AssertionError(token)
-
-    plain = json.loads(path.read_text(), parse_constant=refuse)
-    found = {name: plain["metrics"][name]["shard"]["after"] for name in values}
-    assert found == {"nan": None, "inf": None, "minus": None, "tiny": 1e-320, "numpy": 0.5}
-    assert plain["unlearn_seconds"] is None
-    assert "metrics.nan.shard.after was nan; stored as null." in plain["notes"]
-    assert len(plain["notes"]) == 5  # nan, inf, -inf, the charged seconds, the seconds of the phase
-    assert plain["status"] == "ok"
-
-
-def test_a_cell_with_a_number_that_is_not_finite_is_refused() -> None:
-    plain = make_record().model_dump(by_alias=True)
-    plain["cell"]["training"]["lr"] = float("nan")
-    with pytest.raises(ValidationError, match=r"cell\.training\.lr"):
-        Record.model_validate(plain)
 
 
 AWKWARD = [
