@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import random
 from pathlib import Path
 
@@ -57,31 +56,6 @@ def test_the_same_records_give_the_same_bytes_in_any_order(tmp_path: Path) -> No
     random.Random(3).shuffle(records)
     assert contents(save(tmp_path / "b", records)) == first
     assert contents(tmp_path / "b" / "records") == first
-
-
-def test_only_complete_coverage_is_ranked(tmp_path: Path) -> None:
-    scores = {("a", "cora"): 0.80, ("a", "citeseer"): 0.60, ("b", "cora"): 0.90}
-    scores |= {("c", "cora"): 0.7, ("c", "citeseer"): 0.7}
-    save(tmp_path, [make_record(method, dataset=dataset, shard=s, full=s) for (method, dataset), s in scores.items()])
-    rows = csv.DictReader(io.StringIO(contents(tmp_path)["all.csv"].decode()))
-    found = {row["method"]: (row["coverage"], row["overall"], row["rank"]) for row in rows if row["view"] == "shard"}
-    assert found == {"a": ("2/2", "0.7", "1"), "b": ("1/2", "", ""), "c": ("2/2", "0.7", "1")}
-
-
-@pytest.mark.parametrize("status", ["error", "diverged", None])
-def test_a_repetition_that_is_not_ok_takes_the_rank(tmp_path: Path, status: str | None) -> None:
-    records = [make_record(repetition=r) for r in range(2)] + [make_record("sisa", 0, shard=0.99)]
-    if status is not None:
-        records.append(make_record("sisa", 1, status=status, shard=None, full=None))
-    rows = csv.DictReader(io.StringIO(contents(save(tmp_path, records))["all.csv"].decode()))
-    found = {row["method"]: (row["coverage"], row["rank"]) for row in rows if row["view"] == "shard"}
-    assert found == {"retrain": ("1/1", "1"), "sisa": ("0/1", "")}
-
-
-def test_versions_are_never_averaged_over_datasets(tmp_path: Path) -> None:
-    records = [make_record("sisa", dataset="cora"), make_record("sisa", dataset="citeseer", version=2)]
-    rows = csv.DictReader(io.StringIO(contents(save(tmp_path, records))["all.csv"].decode()))
-    assert [(row["coverage"], row["overall"]) for row in rows] == [("1/2", "")] * 4
 
 
 def test_verify_accepts_what_build_wrote_and_names_what_differs(tmp_path: Path) -> None:

@@ -318,12 +318,6 @@ def test_times_of_a_busy_machine_are_marked(exclusive: bool | None) -> None:
     assert "* records that may have met a busy machine: sisa 1/1." in shown.notes
 
 
-def test_rows_of_another_torch_are_marked() -> None:
-    shown = table(make_record(), make_record("sisa", torch="2.12.0"), make_record("gif"))
-    assert list(shown.shown["method"]) == ["retrain", "gif", "sisa †"]
-    assert "† sisa ran with torch 2.12.0." in shown.notes
-
-
 def test_memory_is_the_gpus_where_there_is_one_and_empty_with_a_reason_otherwise() -> None:
     gpu = [make_record(device="cuda", peak_gpu_mib=512.0), make_record("sisa", device="cuda")]
     shown = table(*gpu, name="memory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.aggregate import STATUSES, Aggregate
+from unlearnbench.report.frame import canonical
 from unlearnbench.report.grouping import Group
 
 TORCH_MARK = " †"
@@ -83,6 +85,7 @@ def origin_notes(found: Aggregate, has_views: bool) -> Iterator[str]:
     threads = ", ".join(sorted({str(value) for value in found.chosen["threads"].dropna()}))
     yield f"Device {group.facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
     yield f"Versions: {_components(group)}; {_packages(found)}."
+    yield f"Settings of all rows: sha256 {_settings_digest(group)[:12]}; --format csv has them in columns *_config."
     for row, versions in _foreign_torch(found).items():
         yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
     for _, failed in found.data[found.data["failures"] != ""].iterrows():
@@ -98,6 +101,14 @@ def _foreign_torch(found: Aggregate) -> dict[str, str]:
     most = min(counts.index, key=lambda version: (-int(counts[version]), version))
     versions = {row: sorted(set(part["torch"])) for row, part in ok.groupby("row")}
     return {str(row): ", ".join(found) for row, found in versions.items() if found != [most]}
+
+
+def _settings_digest(group: Group) -> str:
+    """Hash what the records of a table were asked to do: two tables with one digest compare the same cells."""
+    shared = {name: value for name, value in group.facets.items() if name.endswith("_config")}
+    shared |= {name: group.facets[name] for name in ("dataset_sha256", "device")}
+    methods = sorted(set(group.frame["method_config"]))
+    return hashlib.sha256(canonical([shared, methods]).encode()).hexdigest()
 
 
 def _components(group: Group) -> str:
