@@ -14,6 +14,7 @@ import pytest
 
 from unlearnbench.component import Component
 from unlearnbench.hookspecs import hookimpl
+from unlearnbench.plugins import Catalogue, load_catalogue
 
 Write = Callable[..., Path]
 
@@ -58,6 +59,34 @@ def _announce(targets: Any) -> Callable[[Any], None]:
                 register(target)
 
     return hook
+
+
+ANNOUNCES = """
+from unlearnbench.hookspecs import hookimpl
+
+@hookimpl
+def register_partitioners(register):
+    register("{name}", "{module}:{cls}", summary="One line.")
+"""
+
+
+def load(*points: FakePoint, **settings: Any) -> Catalogue:
+    return load_catalogue(entry_points=points, **settings)
+
+
+def status_of(catalogue: Catalogue, name: str) -> tuple[str, str]:
+    (found,) = (plugin for plugin in catalogue.plugins if plugin.name == name)
+    return found.status, found.reason
+
+
+def raising(error: BaseException) -> ModuleType:
+    plugin = ModuleType("raising")
+
+    def register_partitioners(register: Any) -> None:
+        raise error
+
+    plugin.register_partitioners = hookimpl(register_partitioners)  # type: ignore[attr-defined]
+    return plugin
 
 
 def write_distribution(

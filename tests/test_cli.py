@@ -249,52 +249,6 @@ def test_debug_shows_where_an_error_comes_from_and_keeps_the_code(command: Any) 
     assert "Did you mean retrain" in told.err
 
 
-@pytest.mark.parametrize("name", ["bad", "ub-bad:bad"])
-def test_a_method_of_a_broken_plugin_is_refused_with_the_reason(
-    command: Any, install: Write, tmp_path: Path, name: str
-) -> None:
-    install("ub-bad", "import not_there")
-    out = tmp_path / "out"
-    told = command("run", "-m", f"steady,{name}", *ONCE, "--out", str(out))
-    assert told.code == 2
-    assert "No module named 'not_there'" in told.err.splitlines()[-1]
-    assert not out.exists()
-    told = command("run", "-m", "steady", *ONCE, "--out", str(out))
-    assert told.code == 0
-    assert "warning: plugin bad of ub-bad was not loaded" in told.err
-    disabled = ("--disable-plugin", "bad", "--disable-plugin", "dab")
-    told = command("run", "-m", "steady", *ONCE, "--out", str(out), *disabled)
-    assert told.code == 0
-    assert "not loaded" not in told.err
-    assert "--disable-plugin dab: there is no such plugin" in told.err
-
-
-def test_two_plugins_with_one_method_are_told_apart(command: Any, install: Write, tmp_path: Path) -> None:
-    for letter in "ab":
-        install(
-            f"ub-{letter}",
-            "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
-            "class Wipe(Steady):\n    name = 'wipe'\n"
-            "@hookimpl\ndef register_unlearners(register):\n    register(Wipe)\n",
-        )
-    out = tmp_path / "out"
-    told = command("run", "-m", "wipe", *ONCE, "--out", str(out))
-    assert told.code == 2
-    assert "ub-a:wipe or ub-b:wipe" in told.err
-    told = command("run", "-m", "ub-a:wipe,ub-b:wipe", *ONCE, "--no-reference", "--out", str(out))
-    assert told.code == 0
-    assert "2 cells: 2 ok, 0 failed" in told.err
-    assert len(list(out.glob("records/*/toy/wipe/*.json"))) == 2
-
-
-def test_strict_mode_stops_at_a_broken_plugin(command: Any, install: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    install("ub-bad", "import not_there")
-    monkeypatch.setenv("UNLEARNBENCH_STRICT_PLUGINS", "1")
-    told = command("plugins")
-    assert told.code == 2
-    assert "Plugin bad of ub-bad: ModuleNotFoundError" in told.err
-
-
 def test_progress_on_a_terminal_goes_to_standard_error(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,66 +10,7 @@ import pytest
 import unlearnbench
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch", "torch_geometric", "pandas", "pydantic", "numpy", "scipy", "sklearn", "statsmodels"}
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
-WHAT_IS_LOADED = "import json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
-COMMAND = f"""
-import sys
-from unlearnbench.cli import main
-try:
-    main(sys.argv[1:])
-except SystemExit as end:
-    print(end.code, file=sys.__stdout__)
-{WHAT_IS_LOADED}
-"""
-
-
-def loaded(code: str, *arguments: str) -> tuple[list[str], set[str]]:
-    """Run code in a fresh interpreter; give what it printed, and the names of what it had loaded at the end."""
-    process = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
-    *lines, modules = process.stdout.splitlines()
-    return lines, {name.partition(".")[0] for name in json.loads(modules)}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code"),
-    [
-        (["--help"], 0),
-        (["--version"], 0),
-        (["run", "--help"], 0),
-        (["rum"], 2),
-        (["--no-such-option"], 2),
-        (["run", "--no-such-option"], 2),
-        (["run", "--repetitions", "many"], 2),
-        (["run", "--set", "nothing"], 2),
-        (["run", "--seeds", "one"], 2),
-        (["ls", "nothing"], 2),
-        (["report", "--format", "nothing"], 2),
-    ],
-)
-def test_help_and_usage_errors_load_nothing_heavy(arguments: list[str], exit_code: int) -> None:
-    lines, modules = loaded(COMMAND, *arguments)
-    assert lines[-1] == str(exit_code)
-    assert "unlearnbench" in modules
-    assert modules & {*HEAVY, *PLUGINS} == set()
-
-
-def test_the_probe_sees_what_a_command_loads() -> None:
-    lines, modules = loaded(COMMAND, "ls", "unlearner", "--json")
-    assert lines[-1] == "0"
-    assert modules >= set(PLUGINS)
-
-
-def test_the_package_itself_loads_nothing_heavy() -> None:
-    _, modules = loaded(f"import sys, unlearnbench; dir(unlearnbench); {WHAT_IS_LOADED}")
-    assert modules & {*HEAVY, *PLUGINS, "click", "pluggy"} == set()
-
-
-def test_statistics_are_loaded_where_they_are_computed() -> None:
-    _, modules = loaded(f"import sys, json, unlearnbench.statistics; {WHAT_IS_LOADED}")
-    assert modules & {"scipy", "statsmodels", "pandas", "torch"} == set()
 
 
 def names_imported_for_type_checkers() -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,8 +111,11 @@ class Catalogue:
         if isinstance(entry.target, str):
             module, _, attribute = entry.target.partition(":")
             try:
-                cls = getattr(importlib.import_module(module), attribute)
-            except (Exception, SystemExit) as error:  # a plugin's import may fail in any way; its user needs the reason
+                with contextlib.redirect_stdout(sys.stderr):  # standard output is for tables and JSON
+                    cls = getattr(importlib.import_module(module), attribute)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a plugin's import may fail in any way; its user needs the reason
                 raise UsageError(
                     f"{who} cannot be imported: {reason_of(error)}", f"It is named as {entry.target}."
                 ) from error

@@ -6,6 +6,7 @@ aside and enters the catalogue only when the whole plugin has succeeded.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 import pluggy
 
 from unlearnbench import hookspecs
+from unlearnbench.brackets import NAME
 from unlearnbench.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
 from unlearnbench.errors import UsageError, nearest
 
@@ -103,8 +105,12 @@ def load_catalogue(
             catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", f"not in {LOAD_ONLY}"))
         else:
             try:
-                _register(catalogue, point.name, distribution, version, point.load())
-            except (Exception, SystemExit) as error:  # whatever a stranger's import does, the others still load
+                # What a plugin prints as it loads must not get into a table or JSON on standard output.
+                with contextlib.redirect_stdout(sys.stderr):
+                    _register(catalogue, point.name, distribution, version, point.load())
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever a stranger's import does, the others still load
                 if strict:
                     raise PluginError(
                         f"Plugin {point.name} of {distribution}: {reason_of(error)}",
@@ -210,11 +216,18 @@ def _entry(kind: str, target: Any, where: str, summary: str, plugin: str, distri
     if isinstance(target, str):
         if ":" not in where:
             raise UsageError(f"register({target!r}, {where!r}): the second argument must be 'module:Class'.")
-        return Entry(kind, target, where, summary, distribution, version, plugin)
+        return Entry(kind, _plain_name(kind, target), where, summary, distribution, version, plugin)
     name = getattr(target, "name", None)
     if not inspect.isclass(target) or not isinstance(name, str):
         raise UsageError(f"register({target!r}): expected a class with a `name`, or register('name', 'module:Class').")
-    return Entry(kind, name, target, getattr(target, "summary", ""), distribution, version, plugin)
+    return Entry(kind, _plain_name(kind, name), target, getattr(target, "summary", ""), distribution, version, plugin)
+
+
+def _plain_name(kind: str, name: str) -> str:
+    """Refuse a name that nobody could ask for: it could not be written in a bracket."""
+    if not NAME.fullmatch(name) or ":" in name:
+        raise UsageError(f"the {kind} name {name!r} cannot be written on a command line. Use letters, digits, - and _.")
+    return name
 
 
 def _check_free(catalogue: Catalogue, announced: list[Entry], entry: Entry) -> None:
