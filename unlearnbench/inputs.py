@@ -145,7 +145,7 @@ def load_graphs(
 
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
-    """Check that every request and every number of shards fits its graph.
+    """Check that every request and every number of shards fits its graph, and every method a model.
 
     Args:
         cells: All cells of a run.
@@ -154,6 +154,7 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
     Raises:
         UsageError: One does not; names method and dataset.
     """
+    _check_models(cells)
     training_nodes: dict[tuple[str, int], int] = {}
     for cell in cells:
         graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
@@ -169,4 +170,17 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
                 f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
                 f" of {cell.dataset_label}.",
                 "Use a smaller --num-shards.",
+            )
+
+
+def _check_models(cells: Sequence[Cell]) -> None:
+    models: dict[str, set[str]] = {}
+    for cell in cells:
+        models.setdefault(cell.method.label, set()).add(cell.model.name)
+    for cell in cells:
+        fit, asked = cell.method.cls.models, models[cell.method.label]
+        if fit is not None and not fit & asked:
+            raise UsageError(
+                f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",
+                f"Add --models {','.join(sorted(fit))}, or leave {cell.method.label} out.",
             )

@@ -40,6 +40,7 @@ class Cgu(Unlearner):
         "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
     )
     claim = Claim.CERTIFIED
+    models = frozenset({MODEL})
 
     class Params(ComponentParams):
         """The certificate, the noise, the penalty and the propagation."""

@@ -37,6 +37,8 @@ class Unlearner(Component, ABC):
     Attributes:
         claim: What it says of its forgetting.
         forgets: Kinds of requests that it serves; a run with another stops before any training.
+        models: Names of the base models it can be given; None: any. A run that has none of them stops
+            before any training; what it refuses beside one that fits is a record that says so.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
         deletes_at_inference: Whether the forgotten nodes and their edges are gone from the graph it
             passes messages over. False is for a control that does nothing at all: it is scored with
@@ -46,6 +48,7 @@ class Unlearner(Component, ABC):
     claim: Claim = Claim.NONE
     claim_reason: str = ""
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
+    models: ClassVar[frozenset[str] | None] = None
     deletes_at_inference: bool = True
 
     @abstractmethod
