@@ -102,17 +102,6 @@ def test_assignment_is_the_plain_walk(problem):
     assert shard.tolist() == walk_all_pairs(cost, low, high)
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [shard_bounds(200, 10, 0.1), (20, 20), (1, paper_capacity(200, 10, 0.005))],
-    ids=["slack", "exact", "paper"],
-)
-def test_assignment_is_the_plain_walk_on_200_points(low, high):
-    points = torch.randn(200, 16, generator=chance(1))
-    cost = distances(points, points[:10])
-    assert assign_by_pairs(cost, low, high).tolist() == walk_all_pairs(cost.tolist(), low, high)
-
-
 def test_assignment_worked_by_hand():
     # Ascending: (1,0) .1, (0,0) .2, (2,0) .3 finds shard 0 full, (3,1) .5, (2,1) .9.
     cost = torch.tensor([[0.2, 5.0], [0.1, 5.0], [0.3, 0.9], [4.0, 0.5]])
