@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from unlearnbench import protocol, seeds
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget, Request, draw
+from unlearnbench.requests import Forget, draw
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -49,20 +48,6 @@ def test_too_few_nodes_for_folds_is_an_error():
         protocol.split(toy_graph(num_nodes=9), 0, "toy", 0)
 
 
-def test_split_and_request_depend_on_seed_dataset_and_repetition_alone():
-    graph = toy_graph(num_nodes=400)
-
-    def drawn(base, dataset, repetition, forget=FORGET):
-        parts = protocol.split(graph, base, dataset, repetition)
-        wanted = Protocol(forget=forget)
-        return protocol.request(wanted, graph, parts.train, base, dataset, repetition)
-
-    first = drawn(0, "toy", 0)
-    assert torch.equal(first.ids, drawn(0, "toy", 0).ids)
-    others = [drawn(1, "toy", 0), drawn(0, "other", 0), drawn(0, "toy", 1), drawn(0, "toy", 0, Forget(None, 41))]
-    assert len({first.sha256(), *(other.sha256() for other in others)}) == 5
-
-
 def test_requests_are_training_ids_never_positions():
     train = torch.tensor([9, 7, 5, 3, 1])
     for seed in range(50):
@@ -73,22 +58,6 @@ def test_requests_are_training_ids_never_positions():
 
 def edges_by_id(graph):
     return sorted((int(graph.ids[a]), int(graph.ids[b])) for a, b in graph.edge_index.t())
-
-
-def test_no_edge_of_a_forgotten_node_is_left_and_no_other_is_lost():
-    task = toy_task(toy_graph(num_nodes=80, edges=300, first_id=FIRST_ID))
-    forgotten = task.graph.ids[[3, 40, 41]]
-    retained = task.without(Request(forgotten))
-    gone = set(forgotten.tolist())
-    assert edges_by_id(retained.graph) == [pair for pair in edges_by_id(task.graph) if not gone & set(pair)]
-    assert retained.graph.ids.tolist() == [i for i in task.graph.ids.tolist() if i not in gone]
-    again = retained.without(Request(task.graph.ids[:2]))
-    assert again.graph.num_nodes == 75
-    given = replace(task, given={"partition": torch.stack([task.graph.ids, task.graph.ids % 4], dim=1)})
-    left = given.without(Request(forgotten)).given["partition"]
-    assert left[:, 0].tolist() == retained.graph.ids.tolist()
-    with pytest.raises(UsageError, match="not training nodes"):
-        retained.without(Request(forgotten[:1]))
 
 
 def test_queries_hold_no_label_and_join_test_nodes_to_training_nodes_and_each_other_only():
@@ -104,17 +73,6 @@ def test_queries_hold_no_label_and_join_test_nodes_to_training_nodes_and_each_ot
         assert bool((seen.y == -1).all())
     targets_only = make_query(graph, parts.train, parts.train[:30], View.TARGETS, torch.device("cpu")).context(shard)
     assert targets_only.ids.tolist() == parts.train[:30].tolist()
-
-
-def test_test_nodes_keep_their_edges_in_the_shard_view():
-    graph = toy_graph(num_nodes=200, edges=900)
-    parts = protocol.split(graph, 0, "toy", 0)
-    seen = make_query(graph, parts.train, parts.test, View.SHARD, torch.device("cpu")).context(parts.train[:60])
-    degree = torch.bincount(seen.edge_index[1], minlength=seen.num_nodes)[seen.positions(parts.test)]
-    induced = graph.induced(torch.cat([parts.train[:60], parts.test]))
-    expected = torch.bincount(induced.edge_index[1], minlength=induced.num_nodes)[induced.positions(parts.test)]
-    assert float(degree.double().mean()) > 0
-    assert torch.equal(degree, expected)
 
 
 def test_a_query_refuses_the_graph_of_forgotten_nodes_but_answers_about_them_as_strangers():
