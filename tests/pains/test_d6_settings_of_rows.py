@@ -80,7 +80,7 @@ def test_every_table_comes_back_byte_for_byte_from_the_raw_records(command: Any,
 
 def digest_below(*records: Record) -> str:
     (table,) = build_tables(frame_of(records), "utility")
-    (digest,) = re.findall(r"^Settings of all rows: sha256 ([0-9a-f]{12});", "\n".join(table.notes), re.M)
+    (digest,) = re.findall(r"^Settings of all rows: sha256 ([0-9a-f]{12})[.]$", "\n".join(table.notes), re.M)
     return str(digest)
 
 
