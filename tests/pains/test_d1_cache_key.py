@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from command_line import ONCE, SHARDS, command, files_of, install, records_of
+from graph_samples import saved, user_graph
 
 __all__ = ["command", "install"]
 
@@ -116,3 +118,37 @@ def test_another_version_of_a_distribution_is_told(command: Any, tmp_path: Path)
     assert "were made with" not in command(*arguments, "--overwrite", "always").err
     assert {record.provenance["plugins"]["ub-toys"] for record in records_of(out).values()} == {"1.1"}
     assert "were made with" not in command(*arguments).err
+
+
+def test_other_data_of_one_name_are_another_cell_and_moved_data_are_not(command: Any, tmp_path: Path) -> None:
+    arguments = ("run", "-m", "steady", "--repetitions", "1", "--epochs", "2", "--no-reference", "-d")
+    out = ("--out", str(tmp_path / "out"), "--forget-count", "2")
+    masks = {name: torch.arange(40) % 4 == at for at, name in enumerate(("train_mask", "val_mask", "test_mask"))}
+    graph = user_graph(**masks)
+    changes: list[dict[str, torch.Tensor]] = [
+        {},
+        {"x": graph["x"] + 1},
+        {"y": graph["y"].flip(0)},
+        {"edge_index": graph["edge_index"][:, 1:]},
+        {"train_mask": masks["val_mask"], "val_mask": masks["train_mask"]},
+    ]
+    for change in changes:
+        saved(tmp_path / "graph.pt", **{**masks, **change})
+        assert summary(1, 0) in command(*arguments, "file:graph.pt", *out).err
+    saved(tmp_path / "graph.pt", **masks)
+    assert summary(1, 1) in command(*arguments, "file:graph.pt", *out).err
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "graph.pt").rename(tmp_path / "elsewhere" / "graph.pt")
+    assert summary(1, 1) in command(*arguments, "file:elsewhere/graph.pt", *out).err
+
+
+def test_an_audit_does_not_speak_of_the_records_of_runs(command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("-m", "steady", *ONCE, "--out", str(out), "--forget-ratio", "0.05")
+    assert command("run", *arguments).code == 0
+    (path,) = out.glob("records/*/*/steady/*.json")
+    path.write_bytes(path.read_bytes()[:100])
+    told = command("audit", "exactness", *arguments, "--dry-run")
+    assert told.code == 0, told.err
+    assert path.name not in told.err
+    assert path.name in command("run", *arguments, "--dry-run").err
