@@ -181,7 +181,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
-    before = method.state()
+    # A method may give its own tensors and change them in place.
+    before = {name: value.detach().clone() for name, value in method.state().items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
