@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -58,6 +59,13 @@ def _announce(targets: Any) -> Callable[[Any], None]:
                 register(target)
 
     return hook
+
+
+def source_of(head: str, kind: str, *classes: type) -> str:
+    """Write a plugin that announces classes of a test: their own text below what they import."""
+    hook = [f"@hookimpl\ndef register_{kind}s(register):", *(f"    register({cls.__name__})" for cls in classes)]
+    bodies = [inspect.getsource(cls) for cls in classes]
+    return "\n".join([head, "from unlearnbench.hookspecs import hookimpl", *bodies, *hook, ""])
 
 
 def write_distribution(

@@ -12,7 +12,7 @@ import torch
 from command_line import ONCE, command, install, records_of
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_samples import FakePoint, Write, plugin_of
+from plugin_samples import FakePoint, Write, plugin_of, source_of
 from torch import Tensor
 
 from unlearnbench.aggregation import Aggregator, Members
@@ -193,11 +193,8 @@ def test_an_aggregator_of_a_plugin_cannot_spoil_the_members() -> None:
 def test_a_run_with_an_aggregator_that_changes_its_input_scores_as_without(
     command: Any, install: Write, tmp_path: Path
 ) -> None:
-    source = Path(__file__).read_text(encoding="utf-8")
-    body = source[source.index("class Vandal") : source.index("def test_an_aggregator_of_a_plugin")]
-    head = "from unlearnbench import Aggregator, hookimpl\nfrom unlearnbench.aggregation import Members\n"
-    hook = "@hookimpl\ndef register_aggregators(register):\n    register(Vandal)\n"
-    install("ub-vandal", f"from torch import Tensor\n{head}{body}{hook}")
+    head = "from torch import Tensor\nfrom unlearnbench.aggregation import Aggregator, Members"
+    install("ub-vandal", source_of(head, "aggregator", Vandal))
     methods = "sharded[num_shards=3,aggregator=vandal],sharded[num_shards=3]"
     told = command("run", "-m", methods, *ONCE, "--no-reference", "--out", str(tmp_path / "out"))
     assert "2 cells: 2 ok" in told.err
