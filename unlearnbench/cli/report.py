@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (
-    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "datasets"),
-    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
+    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
+    *("datasets", "partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
 )
 
 
@@ -52,7 +52,7 @@ def command(results: Path, table: str, style: str, against: str | None, figure: 
     from unlearnbench.report.render import render
     from unlearnbench.report.tables import build_tables
 
-    if against:
+    if against and table != "claims":
         published(table)
     if figure:
         if table != "poison":
