@@ -83,7 +83,8 @@ def build_tables(
     Args:
         frame: What `load_records` gave, or a part of it.
         name: Which table: a key of `TABLES` or of `OF_EXPERIMENTS`, `characteristics`, `claims` or `datasets`.
-        source: The results folder as the user wrote it, for the command below the table.
+        source: The results folder and what was selected of it, as the user wrote it, for the command below
+            the table.
         against: Set our numbers against the paper's.
         audits: What `load_audits` gave, for `characteristics`.
 
