@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unlearnbench import protocol, seeds
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Forget, draw
+from unlearnbench.requests import Forget
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -46,14 +46,6 @@ def test_unlabelled_nodes_are_in_no_part_of_a_split():
 def test_too_few_nodes_for_folds_is_an_error():
     with pytest.raises(UsageError, match="9 labelled nodes"):
         protocol.split(toy_graph(num_nodes=9), 0, "toy", 0)
-
-
-def test_requests_are_training_ids_never_positions():
-    train = torch.tensor([9, 7, 5, 3, 1])
-    for seed in range(50):
-        request = draw(Forget(None, 2), train, 10, torch.Generator().manual_seed(seed))
-        assert len(request.ids) == 2
-        assert bool(torch.isin(request.ids, train).all())
 
 
 def edges_by_id(graph):
