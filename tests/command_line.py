@@ -25,7 +25,7 @@ __all__ = ["install"]
 SMALL = ("--datasets", "toy", "--epochs", "2")
 ONCE = (*SMALL, "--repetitions", "1")
 SHARDS = ("--num-shards", "3")
-WAIT_SECONDS = 100.0
+WAIT_SECONDS = 300.0
 
 
 class Told:

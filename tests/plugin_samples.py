@@ -226,7 +226,7 @@ class Meeting(Steady):
         super().fit(task)
         place = Path(os.environ["TOY_MEETS"])
         (place / str(os.getpid())).touch()
-        until = time.monotonic() + 100
+        until = time.monotonic() + 300
         while len(list(place.iterdir())) < 2:
             if time.monotonic() > until:
                 raise RuntimeError("nobody came")

@@ -78,7 +78,7 @@ def test_two_processes_on_one_store_do_not_harm_each_other(
         there = process.end()
     finally:
         process.stop()
-    assert len(list(meeting.iterdir())) == 2
+    assert len(list(meeting.iterdir())) == 2, (here.err, there.err)
     for told in (here, there):
         assert told.code == 0
         assert "9 cells: 9 ok, 0 failed, 0 refused, 0 diverged; 0 were there already." in told.err
