@@ -17,6 +17,8 @@ from torch import Tensor
 from unlearnbench import protocol, seeds
 from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
+from unlearnbench.containment import contained, is_out_of_memory
+from unlearnbench.contract import Given, checked_answer, checked_state
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
@@ -32,6 +34,8 @@ from unlearnbench.unlearning import Unlearner
 VIEWS = (View.SHARD, View.FULL)
 # A first call that takes more than this many times the second did work that belongs to forgetting.
 DEFERRED = 2.0
+# Cells were computed one after the other; times of others are not compared.
+SERIAL = "serial"
 
 Arrays = dict[str, NDArray[Any]]
 Answer = TypeVar("Answer")
@@ -55,7 +59,7 @@ class Surroundings:
     machine: str
     metrics: Sequence[Spec]
     provenance: Mapping[str, Any]
-    backend: str = "serial"
+    backend: str = SERIAL
 
 
 @dataclass
@@ -108,14 +112,18 @@ def measured(
     watch = LoadWatch()
     outcome = Outcome(Meter(around.device))
     failure = None
-    try:
-        status = work(outcome)
-    except RefusedError as error:
-        status = "refused"
-        outcome.notes.append(str(error))
-    except (Exception, SystemExit) as error:  # a method may fail in any way; the record says how
-        status = "oom" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "error"
-        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+    with contained(seeds.seed(cell.seed, "global", cell.dataset_identity, cell.repetition), around.device) as changed:
+        try:
+            status = work(outcome)
+        except RefusedError as error:
+            status = "refused"
+            outcome.notes.append(str(error))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a method may fail in any way; the record says how
+            status = "oom" if is_out_of_memory(error) else "error"
+            failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+    outcome.notes += changed
     load = watch.finish()
     provenance = {
         **around.provenance,
@@ -125,9 +133,11 @@ def measured(
         "machine": around.machine,
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
-        "exclusive": load.is_exclusive(),
+        "exclusive": around.backend == SERIAL and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
+    if around.backend != SERIAL:
+        outcome.notes.append("Other cells of the same run were computed beside this one (--jobs): it gives no times.")
     if load.reason:
         outcome.notes.append(f"Load of the machine: {load.reason}.")
     fields = {
@@ -169,24 +179,31 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         listener=meter,
     )
     method: Unlearner = cell.method.build()
+    given = Given()
+    given.add("the training graph", task.graph)
     with meter.phase("fit"):
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
-    before = method.state()
+    before = checked_state(method.state(), around.device)
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
-        answers = {("before", *key): method.predict(query) for key, query in questions.items()}
+    _note(given, questions)
+    with meter.phase("evaluate"):
+        answers = {("before", *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+    given.check()
     _check_unchanged(method, digests_before)
 
-    retained = task.without(request)
+    retained, demand = task.without(request), Request(request.ids.clone().to(around.device), request.kind)
     del task
+    given.add("the retained graph", retained.graph)
+    given.add("the ids of the request", demand.ids)
     with meter.phase("unlearn"):
-        method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
+        method.unlearn(demand, retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
-    after = outcome.state = _twice(meter, "state", method.state)
+    after = outcome.state = checked_state(_twice(meter, "state", method.state), around.device)
     outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
@@ -196,10 +213,13 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         graph = request.apply(graph)
     with meter.phase("evaluate"):
         questions = _questions(graph, held, split, around.device)
+    _note(given, questions)
     first, *others = questions.items()
-    answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answer = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answers["after", *first[0]] = checked_answer(answer, first[1])
     with meter.phase("evaluate"):
-        answers |= {("after", *key): method.predict(query) for key, query in others}
+        answers |= {("after", *key): checked_answer(method.predict(query), query) for key, query in others}
+    given.check()
     _check_unchanged(method, digests_after)
 
     if setting.clean is not None:
@@ -235,6 +255,15 @@ def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -
     return found
 
 
+def _note(given: Given, questions: Mapping[tuple[str, str], Query]) -> None:
+    """Take note of queries; the two views of a part share their tensors."""
+    for (part, view), query in questions.items():
+        if view == VIEWS[0].value:
+            given.add(f"the graph of the {part} query", query.graph)
+            given.add(f"the targets of the {part} query", query.targets)
+            given.add(f"the retained ids of the {part} query", query.retained)
+
+
 def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
     """Ask the method trained on the clean graph: with the cell's own seed, and with another.
 
@@ -249,7 +278,7 @@ def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) ->
         method: Unlearner = cell.method.build()
         method.fit(task)
         questions = _questions(setting.graph, setting.clean, setting.split, device)
-        answers |= {(moment, *key): method.predict(query) for key, query in questions.items()}
+        answers |= {(moment, *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
     return answers
 
 
