@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from record_samples import make_record
 
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import UsageError, WriteError
 from unlearnbench.files import safe_name
 from unlearnbench.record import DamagedRecordError, Record, SchemaVersionError, read_record
 from unlearnbench.store import Store, read_records
@@ -295,7 +295,7 @@ def test_a_failed_write_leaves_the_old_record_and_no_temporary(store: Store, mon
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match="disk full"):
         store.save(make_record(shard=0.9))
     monkeypatch.undo()
     assert read_record(path) == old

@@ -73,7 +73,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
 
 
-_NO_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA out of memory")
+_NO_MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "CUDA out of memory",
+)
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "torch's default type": (torch.get_default_dtype, torch.set_default_dtype),
@@ -105,7 +109,7 @@ def _generators(device: torch.device) -> dict[str, Generator]:
 
 
 def _numpy_state() -> Any:
-    return np.random.get_state(legacy=False)
+    return np.random.get_state(legacy=False)  # noqa: NPY002 - as below
 
 
 def _seed_numpy(seed: int) -> None:

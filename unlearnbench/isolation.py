@@ -146,7 +146,7 @@ class Processes:
                 stderr=said,
                 env={**os.environ, "PYTHONPATH": places},
                 # A group of its own: Ctrl-C is this process's to handle, and what a method forks ends with it.
-                **({} if os.name == "nt" else {"process_group": 0}),
+                process_group=None if os.name == "nt" else 0,
             )
             self._running.add(process)
             return process
@@ -195,7 +195,11 @@ def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
 def _lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
     """Make the record of a cell whose process did not come to make one."""
     if ended.in_time:
-        status, kind, message = "killed", "ProcessEnded", f"Its process ended {_how(ended.code)} before it had a record."
+        status, kind, message = (
+            "killed",
+            "ProcessEnded",
+            f"Its process ended {_how(ended.code)} before it had a record.",
+        )
     else:
         seconds = plan.config.cell_timeout
         status, kind = "timeout", "TimeoutError"

@@ -147,9 +147,7 @@ def choose_wanted(plan: Plan, overwrite: Policy) -> None:
         if plan.store.wanted(cell.key, overwrite)
         # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
         or (
-            plan.save_state is not None
-            and overwrite != "never"
-            and not state_path(plan.save_state, cell.key).is_file()
+            plan.save_state is not None and overwrite != "never" and not state_path(plan.save_state, cell.key).is_file()
         )
     ]
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]

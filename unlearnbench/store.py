@@ -253,7 +253,6 @@ class Store:
             raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
 
 
-
 def _array_name(name: str) -> str:
     # `file` is a parameter of numpy.savez itself.
     if not _ARRAY.fullmatch(name) or name in ("file", "allow_pickle"):

@@ -40,7 +40,7 @@ def main() -> None:
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, chain=True)
     try:
-        said = {"saved": work(order)}
+        said: dict[str, Any] = {"saved": work(order)}
     except UnlearnbenchError as error:
         said = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
     except BaseException:  # whatever it is, the parent makes a record of it
