@@ -80,8 +80,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
-    _note(given, questions)
-    with meter.phase("evaluate"):
+        _note(given, questions)
         answers = {("before", *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
     given.check()
     _check_unchanged(method, digests_before)
@@ -103,7 +102,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         graph = request.apply(graph)
     with meter.phase("evaluate"):
         questions = _questions(graph, held, split, around.device)
-    _note(given, questions)
+        _note(given, questions)
     first, *others = questions.items()
     answer = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers["after", *first[0]] = checked_answer(answer, first[1])

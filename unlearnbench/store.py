@@ -13,7 +13,9 @@ writer at a time, appears by a rename, and the last writer of a cell wins.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -42,6 +44,8 @@ __all__ = [
     "Store",
     "read_record",
     "read_records",
+    "remove_temporaries",
+    "temporaries",
 ]
 
 
@@ -66,6 +70,32 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
             if problems is None:
                 raise
             problems.append(error)
+
+
+def temporaries(root: Path) -> list[Path]:
+    """List the temporary files under a results folder, in the order of their paths; links are not followed."""
+    return sorted(
+        Path(folder, name) for folder, _, names in os.walk(root) for name in names if TEMPORARY.fullmatch(name)
+    )
+
+
+def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
+    """Remove temporary files that killed writers left behind.
+
+    Args:
+        root: A results folder.
+        older_than: Seconds since the last write; a younger one may still be in use.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    for path in temporaries(root):
+        with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
+                removed.append(path)
+    return removed
 
 
 class Store:
@@ -220,24 +250,8 @@ class Store:
         return path
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
-        """Remove temporary files that killed writers left behind.
-
-        Args:
-            older_than: Seconds since the last write; a younger one may still be in use.
-
-        Returns:
-            What was removed.
-        """
-        removed = []
-        for path in sorted([*self.root.glob("records/*/*/*/.*"), *self.root.glob("machines/.*")]):
-            try:
-                stale = TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > older_than
-            except FileNotFoundError:  # its writer has just renamed it
-                continue
-            if stale:
-                path.unlink(missing_ok=True)
-                removed.append(path)
-        return removed
+        """Remove temporary files that killed writers left behind: see `remove_temporaries`."""
+        return remove_temporaries(self.root, older_than)
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):
