@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_samples import TOYS, Write, install
+from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import main
 from unlearnbench.record import Record, read_record
 
 __all__ = ["install"]
 
+WAIT_SECONDS = 100.0
 SMALL = ("--datasets", "toy", "--epochs", "2")
 ONCE = (*SMALL, "--repetitions", "1")
 SHARDS = ("--num-shards", "3")
@@ -59,3 +65,47 @@ def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
         path: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(out.glob("records/*/*/*/*"))
     }
+
+
+class Process:
+    """The command line in a process of its own, in which the toy methods are installed, and what else is given."""
+
+    def __init__(self, folder: Path, *arguments: str, more: dict[str, str] | None = None, **environment: str) -> None:
+        site = folder / "site"
+        if not site.exists():
+            for distribution, source in {"ub-toys": TOYS, **(more or {})}.items():
+                write_distribution(site, distribution, source)
+        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "unlearnbench", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A parent that was started in the background may have passed on that interruptions are ignored.
+            preexec_fn=None if os.name == "nt" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def wait_for(self, path: Path) -> None:
+        until = time.monotonic() + WAIT_SECONDS
+        while not path.exists():
+            assert self._process.poll() is None, self._process.communicate()
+            assert time.monotonic() < until, f"{path.name} did not appear"
+            time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> Told:
+        out, err = self._process.communicate(timeout=WAIT_SECONDS)
+        return Told(self._process.returncode, out, err)
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from command_line import ONCE, SHARDS, SMALL, Told, command, files_of, install, records_of
-from plugin_samples import TOYS, Write, write_distribution
+from command_line import ONCE, SHARDS, SMALL, Process, command, files_of, install, records_of
+from plugin_samples import Write
 
 from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
@@ -23,8 +20,6 @@ from unlearnbench.record import read_record
 from unlearnbench.report.tables import CHARACTERISTICS, DATASETS, OF_EXPERIMENTS, TABLES
 
 __all__ = ["command", "install"]
-
-WAIT_SECONDS = 100.0
 
 
 def test_help_names_every_command_and_each_has_its_own() -> None:
@@ -371,45 +366,6 @@ def test_progress_on_a_terminal_goes_to_standard_error(
     assert told.code == 1
     assert "fails on purpose" in told.err
     assert told.out.startswith("Results: toy")
-
-
-class Process:
-    """The command line in a process of its own, in which the toy methods are installed."""
-
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        site = folder / "site"
-        if not site.exists():
-            write_distribution(site, "ub-toys", TOYS)
-        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "unlearnbench", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A parent that was started in the background may have passed on that interruptions are ignored.
-            preexec_fn=None if os.name == "nt" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def wait_for(self, path: Path) -> None:
-        until = time.monotonic() + WAIT_SECONDS
-        while not path.exists():
-            assert self._process.poll() is None, self._process.communicate()
-            assert time.monotonic() < until, f"{path.name} did not appear"
-            time.sleep(0.02)
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def end(self) -> Told:
-        out, err = self._process.communicate(timeout=WAIT_SECONDS)
-        return Told(self._process.returncode, out, err)
-
-    def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
 
 
 TWELVE = ("run", "-m", "steady,stalling", *SMALL, "--repetitions", "4", "--out", "out")

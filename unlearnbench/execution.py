@@ -100,7 +100,9 @@ def prepare(cell: Cell, device: torch.device) -> None:
     try:
         with contained(0, device):
             warm_up(cell, device)
-    except (Exception, SystemExit) as error:  # the cell itself will fail the same way, and its record says how
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the cell itself will fail the same way, and its record says how
         print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
 
 
