@@ -91,7 +91,7 @@ class WritesUnseen(Steady):
 
     def unlearn(self, request, retained):
         super().unlearn(request, retained)
-        retained.graph.edge_index.numpy()[0, 0] = 0
+        retained.graph.edge_index.numpy()[0, 0] ^= 1
 
 
 class WritesTargets(Steady):
@@ -99,7 +99,7 @@ class WritesTargets(Steady):
 
     def predict(self, query):
         answer = super().predict(query)
-        query.targets.sort(descending=True, out=(query.targets, torch.empty_like(query.targets)))
+        query.targets.copy_(query.targets.flip(0))
         return answer
 
 

@@ -86,7 +86,7 @@ def test_every_wrong_method_has_its_status_and_the_others_are_unharmed(
         if status in ("error", "oom"):
             assert name not in rows, name
         elif status != "ok":
-            assert rows[name] == ["0", "-"], (name, rows[name])
+            assert rows[name] == ["0/1", status], name
 
     # What was put back: the folder, the settings of torch, and its generator; nothing else wrote there.
     assert Path.cwd() == tmp_path
@@ -195,11 +195,13 @@ def test_what_ends_the_process_of_a_cell_or_never_returns_is_recorded(
     assert "did not run one after the other" in told.out
 
     before = files_of(tmp_path / "out")
-    limit = 20.0
-    arguments = ("run", "-m", "hangs,steady", *ONCE, "--cell-timeout", str(limit), "--no-reference", "--out", "out")
-    told = bad(*arguments)
-    assert told.code == 1
-    assert "hangs repetition 0: timeout: TimeoutError: Its process was ended after 20 s (--cell-timeout)" in told.err
+    for limit in (10, 40, 160):  # a slow machine takes longer to come to where it hangs
+        arguments = ("run", "-m", "hangs,steady", *ONCE, "--cell-timeout", str(limit), "--no-reference", "--out", "out")
+        told = bad(*arguments)
+        assert told.code == 1
+        if (tmp_path / "hangs").exists():
+            break
+    assert f"hangs repetition 0: timeout: TimeoutError: Its process was ended after {limit} s" in told.err
     assert "1 were there already" in told.err
     late = records_of(tmp_path / "out")["hangs", 0]
     assert late.status == "timeout"
@@ -250,9 +252,7 @@ def test_records_of_isolated_cells_equal_the_others_but_for_times(bad: Any, tmp_
         ]
         assert states[0].keys() == states[1].keys()
         assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-    arrays = [
-        {path.name: path.read_bytes() for path in (tmp_path / out).rglob("*.npz")} for out in ("here", "there")
-    ]
+    arrays = [{path.name: path.read_bytes() for path in (tmp_path / out).rglob("*.npz")} for out in ("here", "there")]
     assert arrays[0].keys() == arrays[1].keys()
     assert arrays[0] == arrays[1]
 
