@@ -32,7 +32,7 @@ from unlearnbench.planning import (
 from unlearnbench.plugins import load_catalogue, report_problems
 from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.runner import Arrays, Surroundings, run_cell
-from unlearnbench.store import Store
+from unlearnbench.store import Store, remove_temporaries
 from unlearnbench.warmup import warm_up
 
 __all__ = [
@@ -74,6 +74,8 @@ def execute(
     """
     plan.store.save_machine(plan.machine)
     plan.store.clean()
+    if plan.save_state is not None:
+        remove_temporaries(plan.save_state)
     made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
