@@ -139,15 +139,21 @@ class Processes:
         with self._lock:
             if self._ended:
                 return None
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", WORKER],
-                stdin=subprocess.PIPE,
-                stdout=answer,
-                stderr=said,
-                env={**os.environ, "PYTHONPATH": places},
-                # A group of its own: Ctrl-C is this process's to handle, and what a method forks ends with it.
-                process_group=None if os.name == "nt" else 0,
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", WORKER],
+                    stdin=subprocess.PIPE,
+                    stdout=answer,
+                    stderr=said,
+                    env={**os.environ, "PYTHONPATH": places},
+                    # A group of its own: Ctrl-C is this process's to handle, and what a method forks ends with it.
+                    process_group=None if os.name == "nt" else 0,
+                )
+            except OSError as error:
+                raise UnlearnbenchError(
+                    f"No process could be started for a cell: {error.strerror or error}.",
+                    "Use fewer --jobs, or none, and run the same command again: finished cells are kept.",
+                ) from error
             self._running.add(process)
             return process
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -266,6 +267,17 @@ def members(group: int) -> list[psutil.Process]:
             return False
 
     return [process for process in psutil.process_iter() if belongs(process)]
+
+
+def test_a_system_that_starts_no_process_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **settings: Any) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(isolation.subprocess, "Popen", refuse)
+    told = command("run", "-m", "steady", *ONCE, "--jobs", "2", "--out", "out")
+    assert told.code == 1
+    assert f"error: No process could be started for a cell: {os.strerror(errno.EAGAIN)}." in told.err
+    assert "Use fewer --jobs" in told.err
 
 
 @POSIX
