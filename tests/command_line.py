@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import signal
 import subprocess
@@ -109,3 +111,8 @@ class Process:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    """Read a table in CSV, notes left out."""
+    return list(csv.DictReader(io.StringIO(text)))

@@ -6,61 +6,54 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import psutil
 import torch
 
+from unlearnbench.process_state import own_process_state
+
 # A copy of the process that a method made and that came back from the method instead of ending.
 STRAY_COPY = 1
 
+_NO_MEMORY = (
+    *("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
+    "CUDA out of memory",
+)
+
 
 @contextlib.contextmanager
-def contained(seed: int, device: torch.device) -> Iterator[list[str]]:
-    """Let a method use the process inside, and put back what it changed.
+def contained(key: int, device: torch.device, deterministic: bool = False) -> Iterator[list[str]]:
+    """Let a method use the process inside, in a state of its own; tell what it has changed of it.
 
-    Global generators are seeded on entry, so that a method which draws from them gives the same
-    numbers whatever ran before. What is printed to standard output goes to standard error:
-    tables alone go to standard output. A process that was forked inside and comes back ends here.
+    What is printed to standard output goes to standard error: tables alone go to standard output.
+    A process that was forked inside and comes back ends here.
 
     Args:
-        seed: What global generators start from.
+        key: What global random numbers start from: see `own_process_state`.
         device: Where the method computes.
+        deterministic: Whether torch refuses operations that may give other bits from call to call.
 
     Yields:
         A list that is empty until the end; then it has a line for each thing that was changed.
     """
-    own, folder = os.getpid(), _folder()
-    before = {setting: get() for setting, (get, _) in _SETTINGS.items()}
-    states = {name: get() for name, (get, _, _) in _generators(device).items()}
-    seeded = {}
-    for name, (get, _, start) in _generators(device).items():
-        start(seed)
-        seeded[name] = get()
-    children = _children()
+    own, children = os.getpid(), _children()
     changed: list[str] = []
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield changed
-    finally:
-        if os.getpid() != own:
-            os._exit(STRAY_COPY)
-        for name, (get, put_back, _) in _generators(device).items():
-            if not _same(get(), seeded[name]):
-                changed.append(f"The method used {name}: it was seeded for this cell alone and is put back.")
-            put_back(states[name])
-        for setting, (get, put_back_setting) in _SETTINGS.items():
-            if get() != before[setting]:
-                changed.append(f"The method changed {setting}: it is put back.")
-                put_back_setting(before[setting])
-        if folder and _folder() != folder:
-            changed.append("The method changed the current folder: it is put back.")
-            os.chdir(folder)
-        left = _children() - children
-        if left:
-            changed.append(f"The method left {len(left)} processes running: {', '.join(map(str, sorted(left)))}.")
+    with own_process_state(key, device, deterministic):
+        before = _look(device)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield changed
+        finally:
+            if os.getpid() != own:
+                os._exit(STRAY_COPY)
+            after = _look(device)
+            changed += [f"The method changed {what}: it is put back." for what in before if before[what] != after[what]]
+            left = _children() - children
+            if left:
+                changed.append(f"The method left {len(left)} processes running: {', '.join(map(str, sorted(left)))}.")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -73,64 +66,23 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
 
 
-_NO_MEMORY = (
-    "DefaultCPUAllocator: can't allocate memory",
-    "DefaultCPUAllocator: not enough memory",
-    "CUDA out of memory",
-)
-
-_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-    "torch's default type": (torch.get_default_dtype, torch.set_default_dtype),
-    "whether torch keeps gradients": (torch.is_grad_enabled, lambda value: torch._C._set_grad_enabled(value)),
-    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
-    "whether torch is deterministic": (
-        torch.are_deterministic_algorithms_enabled,
-        lambda value: torch.use_deterministic_algorithms(value),
-    ),
-}
-
-Generator = tuple[Callable[[], Any], Callable[[Any], None], Callable[[int], Any]]
-
-
-def _generators(device: torch.device) -> dict[str, Generator]:
-    found: dict[str, Generator] = {
-        "Python's global generator": (random.getstate, random.setstate, random.seed),
-        "numpy's global generator": (_numpy_state, np.random.set_state, _seed_numpy),
-        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
-        "torch's global generator": (torch.get_rng_state, torch.set_rng_state, torch.default_generator.manual_seed),
+def _look(device: torch.device) -> dict[str, Any]:
+    """Give what `own_process_state` puts back, in a form that can be compared."""
+    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - the global state is what is looked at
+    found = {
+        "the global random numbers of Python": random.getstate(),
+        "the global random numbers of NumPy": repr(numpy["state"]["pos"]) + str(numpy["state"]["key"].tobytes()),
+        "the global random numbers of torch": torch.get_rng_state().numpy().tobytes(),
+        "torch's default type": torch.get_default_dtype(),
+        "torch's default device": torch.get_default_device(),
+        "whether torch keeps gradients": torch.is_grad_enabled(),
+        "torch's number of threads": torch.get_num_threads(),
+        "whether torch is deterministic": torch.are_deterministic_algorithms_enabled(),
+        "the current folder": _folder(),
     }
     if device.type == "cuda":
-        found["torch's global generator of the GPU"] = (
-            lambda: torch.cuda.get_rng_state(device),
-            lambda state: torch.cuda.set_rng_state(state, device),
-            lambda seed: _seed_gpu(seed, device),
-        )
+        found["the global random numbers of the GPU"] = torch.cuda.get_rng_state(device).numpy().tobytes()
     return found
-
-
-def _numpy_state() -> Any:
-    return np.random.get_state(legacy=False)  # noqa: NPY002 - as below
-
-
-def _seed_numpy(seed: int) -> None:
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - it is this generator, which methods may use, that is seeded
-
-
-def _seed_gpu(seed: int, device: torch.device) -> None:
-    with torch.cuda.device(device):
-        torch.cuda.manual_seed(seed)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    return repr(_listed(one)) == repr(_listed(other))
-
-
-def _listed(state: Any) -> Any:
-    if isinstance(state, dict):
-        return {key: _listed(value) for key, value in state.items()}
-    return state.tolist() if isinstance(state, np.ndarray) else state
 
 
 def _folder() -> str:

@@ -91,17 +91,17 @@ def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) ->
         kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
         if kind not in warmed:
             warmed.add(kind)
-            prepare(cell, plan.around.device)
+            prepare(cell, plan.around)
         record = do_cell(cell, plan.graphs[cell.dataset_label], plan.around, plan.store, plan.save_state, compute)
         tell(Progress(cell, number, total, record))
         yield record
 
 
-def prepare(cell: Cell, device: torch.device) -> None:
+def prepare(cell: Cell, around: Surroundings) -> None:
     """Warm a method and a model up; what goes wrong is told, and left to the cell itself."""
     try:
-        with contained(0, device):
-            warm_up(cell, device)
+        with contained(0, around.device, around.deterministic):
+            warm_up(cell, around.device)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how

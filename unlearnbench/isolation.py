@@ -173,6 +173,7 @@ def _order(plan: Plan, cell: Cell) -> dict[str, Any]:
         "machine": around.machine,
         "provenance": {**around.provenance, "isolated": True},
         "backend": "processes" if beside else around.backend,
+        "deterministic": around.deterministic,
     }
 
 
@@ -222,6 +223,8 @@ def _lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
             "exit_code": ended.code,
             "started": ended.started,
             "threads": around.threads,
+            "device": str(around.device),
+            "deterministic": around.deterministic,
             "backend": "processes" if plan.config.jobs > 1 else around.backend,
             "machine": around.machine,
         },

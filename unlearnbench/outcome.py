@@ -40,6 +40,7 @@ class Surroundings:
         metrics: What predictions are scored by.
         provenance: Versions of packages and plugins, commit.
         backend: How cells are run; times from others than `serial` are not compared.
+        deterministic: Whether torch refuses operations that may give other bits from call to call.
     """
 
     device: torch.device
@@ -48,6 +49,7 @@ class Surroundings:
     metrics: Sequence[Spec]
     provenance: Mapping[str, Any]
     backend: str = SERIAL
+    deterministic: bool = False
 
 
 @dataclass
@@ -86,7 +88,8 @@ def measured(
     watch = LoadWatch()
     outcome = Outcome(Meter(around.device))
     failure = None
-    with contained(seeds.seed(cell.seed, "global", cell.dataset_identity, cell.repetition), around.device) as changed:
+    key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
+    with contained(key, around.device, around.deterministic) as changed:
         try:
             status = work(outcome)
         except RefusedError as error:
@@ -103,6 +106,8 @@ def measured(
         **around.provenance,
         "started": started,
         "threads": around.threads,
+        "device": str(around.device),
+        "deterministic": around.deterministic,
         "backend": around.backend,
         "machine": around.machine,
         "load": [load.start, load.end],

@@ -109,7 +109,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     _check_cells(cells, graphs)
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    around = Surroundings(device, config.threads, machine["id"], metrics, versions)
+    around = Surroundings(device, config.threads, machine["id"], metrics, versions, deterministic=config.deterministic)
     plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), around, config, machine, config.save_state)
     plan.notices += said + left_out
     choose_wanted(plan, config.overwrite)

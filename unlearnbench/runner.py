@@ -19,7 +19,7 @@ from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
 from unlearnbench.metrics.scoring import score
 from unlearnbench.outcome import Arrays, Outcome, Surroundings, measured
-from unlearnbench.partitioning import partition_statistics
+from unlearnbench.partitioning import checked_kept, partition_statistics
 from unlearnbench.record import Record
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View, make_query
@@ -76,7 +76,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
-    before = checked_state(method.state(), around.device)
+    # A method may give its own tensors and change them in place.
+    before = {name: value.detach().clone() for name, value in checked_state(method.state(), around.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
@@ -96,6 +97,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
+    if method.deletes_at_inference and "partition" in method.kept():
+        checked_kept(method.kept()["partition"], retained.graph)
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
     if request.kind == "edge" and method.deletes_at_inference:
@@ -188,7 +191,8 @@ def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
 
 def _charged(meter: Meter, outcome: Outcome) -> float:
     """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
-    seconds = meter.seconds("unlearn") or 0.0
+    seconds = meter.seconds("unlearn")
+    assert seconds is not None
     for name in ("state", "predict"):
         first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
         if first > DEFERRED * second:
@@ -209,7 +213,6 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
     kept = method.kept().get("partition")
     if kept is None:
         return None
-    shard = torch.empty(graph.num_nodes, dtype=torch.int64, device=graph.ids.device)
-    shard[graph.positions(kept[:, 0])] = kept[:, 1]
-    num_shards = getattr(method, "num_shards", int(shard.max()) + 1)
+    shard = checked_kept(kept, graph)
+    num_shards = max(getattr(method, "num_shards", 0), int(shard.max()) + 1)
     return partition_statistics(graph, shard, num_shards)

@@ -97,13 +97,14 @@ def work(order: dict[str, Any]) -> str:
         usable_metrics(catalogue)[0],
         order["provenance"],
         order["backend"],
+        order["deterministic"],
     )
     compute: Compute = run_cell
     if cell.audit is not None:
         from unlearnbench.audits.running import auditor
 
         compute = auditor(catalogue)
-    prepare(cell, device)
+    prepare(cell, around)
     state = order["save_state"]
     store = Store(Path(order["out"]), order["machine"])
     record = do_cell(cell, graph, around, store, None if state is None else Path(state), compute)

@@ -38,8 +38,8 @@ WRONG = {
     "writes-unseen": ("refused", "changed the retained graph in place"),
     "writes-targets": ("refused", "changed the targets of the test query in place"),
     "writes-request": ("refused", "changed the ids of the request in place"),
-    "draws": ("ok", "The method used torch's global generator: it was seeded for this cell alone"),
-    "seeds": ("ok", "The method used numpy's global generator"),
+    "draws": ("ok", "The method changed the global random numbers of torch: it is put back."),
+    "seeds": ("ok", "The method changed the global random numbers of NumPy"),
     "settings": ("ok", "The method changed the current folder: it is put back."),
     "prints": ("ok", ""),
 }
