@@ -21,7 +21,7 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test check docs evidence bench bench-gpu clean
+.PHONY: help run test check docs evidence bench bench-gpu soak clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
@@ -30,6 +30,7 @@ help:
 	@echo "make docs   generate $(DOCS) anew"
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
 	@echo "make bench-gpu  compare lockstep training with a loop on a CUDA device"
+	@echo "make soak   kill runs a hundred times at random moments and look for what was lost: a quarter of an hour"
 	@echo "make evidence  make every record in results/ that is missing: hours, on an idle machine"
 	@echo "make clean  delete $(VENV)"
 
@@ -53,13 +54,16 @@ docs: $(FOR_TEST)
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
 bench: $(FOR_RUN)
-	@failed=; for script in $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py)); do \
+	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py,$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 bench-gpu: $(FOR_RUN)
 	$(BIN)/python benchmarks/gpu.py
+
+soak: $(FOR_RUN)
+	$(BIN)/python benchmarks/soak.py
 
 evidence: $(FOR_RUN)
 	UB=$(BIN)/unlearnbench bash benchmarks/evidence.sh

@@ -22,10 +22,10 @@ from unlearnbench.record import Record, read_record
 
 __all__ = ["install"]
 
+WAIT_SECONDS = 100.0
 SMALL = ("--datasets", "toy", "--epochs", "2")
 ONCE = (*SMALL, "--repetitions", "1")
 SHARDS = ("--num-shards", "3")
-WAIT_SECONDS = 300.0
 
 
 class Told:
@@ -70,12 +70,13 @@ def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
 
 
 class Process:
-    """The command line in a process of its own, in which the toy methods are installed."""
+    """The command line in a process of its own, in which the toy methods are installed, and what else is given."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, more: dict[str, str] | None = None, **environment: str) -> None:
         site = folder / "site"
         if not site.exists():
-            write_distribution(site, "ub-toys", TOYS)
+            for distribution, source in {"ub-toys": TOYS, **(more or {})}.items():
+                write_distribution(site, distribution, source)
         path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "unlearnbench", *arguments],
@@ -94,6 +95,10 @@ class Process:
             assert self._process.poll() is None, self._process.communicate()
             assert time.monotonic() < until, f"{path.name} did not appear"
             time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

@@ -42,7 +42,7 @@ from unlearnbench.datasets.pyg import (
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.datasets.sbm import StochasticBlockModel
 from unlearnbench.datasets.social import BlogCatalog
-from unlearnbench.errors import DataError, UsageError
+from unlearnbench.errors import DataError, UsageError, WriteError
 from unlearnbench.graph import Graph
 
 
@@ -433,7 +433,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         raise OSError("disk full")
 
     monkeypatch.setattr(raw.os, "fsync", full)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match="disk full"):
         raw.write_whole(tmp_path / "a", b"new")
     assert listing(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"

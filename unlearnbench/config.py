@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,6 +56,12 @@ class RunConfig(BaseModel):
     reference: bool = Field(default=True, description="Run Retrain along.")
     save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")
     disable_plugins: list[str] = Field(default_factory=list, description="Plugins that are not loaded.")
+    isolate: bool = Field(default=False, description="Give each cell a process of its own.")
+    cell_timeout: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Seconds a cell may take; it has its own process then."
+    )
+    jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
+    shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
 
     @field_validator("methods", "datasets", "models", mode="before")
     @classmethod
@@ -63,6 +70,7 @@ class RunConfig(BaseModel):
 
     @field_validator(
         "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "threads",
+        "cell_timeout", "jobs",
         mode="before",
     )  # fmt: skip
     @classmethod
@@ -82,6 +90,21 @@ class RunConfig(BaseModel):
                 what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0"
                 raise ValueError(what)
         return seeds
+
+    @field_validator("shard", mode="before")
+    @classmethod
+    def _read_shard(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", value) if isinstance(value, str) else None
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise ValueError("expected i/n with 1 <= i <= n, such as 2/8")
+        return int(match[1]), int(match[2])
+
+    @property
+    def is_isolated(self) -> bool:
+        """Tell whether each cell has a process of its own."""
+        return self.isolate or self.cell_timeout is not None or self.jobs > 1
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""

@@ -51,6 +51,10 @@ class MissingDataError(DataError):
     """A dataset's files are not here and cannot be had."""
 
 
+class WriteError(UnlearnbenchError):
+    """A file cannot be written: the disk is full, or nobody may write there."""
+
+
 class RefusedError(UnlearnbenchError):
     """A method broke the protocol; its cell is recorded as refused."""
 

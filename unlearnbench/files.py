@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from unlearnbench.errors import WriteError
+
 LONGEST_NAME = 100
 TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
@@ -47,6 +49,9 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
     Args:
         path: The file; its folder exists.
         content: Its bytes, or what writes them.
+
+    Raises:
+        WriteError: It cannot be written; what was there before is still whole.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
     try:
@@ -58,10 +63,36 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+        sync_folder(path.parent)
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _cannot_write(path, error) from error
         raise
-    sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> Path:
+    """Make a folder and those above it, so that they survive a power cut.
+
+    Raises:
+        WriteError: It cannot be made.
+    """
+    try:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
+    return folder
+
+
+def _cannot_write(path: Path, error: OSError) -> WriteError:
+    return WriteError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        "Make room and see that you may write there, or name another folder; then run the same command again."
+        " What was written before is whole.",
+    )
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,82 +2,35 @@
 
 from __future__ import annotations
 
-import datetime
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from pydantic import ValidationError
 from torch import Tensor
 
 from unlearnbench import protocol, seeds
 from unlearnbench.cells import Cell
-from unlearnbench.component import Spec
+from unlearnbench.contract import Given, checked_answer, checked_state
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
-from unlearnbench.measure.load import LoadWatch
 from unlearnbench.metrics.scoring import score
+from unlearnbench.outcome import Arrays, Outcome, Surroundings, measured
 from unlearnbench.partitioning import checked_kept, partition_statistics
-from unlearnbench.process_state import own_process_state
 from unlearnbench.record import Record
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.unlearning import Unlearner
 
+__all__ = ["Arrays", "Outcome", "Surroundings", "measured", "run_cell"]
+
 VIEWS = (View.SHARD, View.FULL)
 # A first call that takes more than this many times the second did work that belongs to forgetting.
 DEFERRED = 2.0
-
-Arrays = dict[str, NDArray[Any]]
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What all cells of a run share.
-
-    Args:
-        device: Where methods compute.
-        threads: Threads of torch.
-        machine: Id of this machine.
-        metrics: What predictions are scored by.
-        provenance: Versions of packages and plugins, commit.
-        backend: How cells are run; times from others than `serial` are not compared.
-        deterministic: Whether torch refuses operations that may give other bits from call to call.
-    """
-
-    device: torch.device
-    threads: int
-    machine: str
-    metrics: Sequence[Spec]
-    provenance: Mapping[str, Any]
-    backend: str = "serial"
-    deterministic: bool = False
-
-
-@dataclass
-class Outcome:
-    """What is known of a cell so far; a failure in the middle still has what came before.
-
-    Args:
-        meter: Clock, memory readings and counts.
-        arrays: What is kept beside the record.
-        fields: Fields of the record.
-        notes: What a reader of the record should know.
-        state: The deployed parameters.
-    """
-
-    meter: Meter
-    arrays: Arrays = field(default_factory=dict)
-    fields: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
@@ -92,66 +45,6 @@ def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Ar
         The record, the arrays to keep beside it (predictions, ids), and the deployed state.
     """
     return measured(cell, around, lambda outcome: _run(cell, graph, around, outcome))
-
-
-def measured(
-    cell: Cell, around: Surroundings, work: Callable[[Outcome], str]
-) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-    """Do the work of a cell and make its record; a failure of the work becomes the record's status.
-
-    Args:
-        cell: Which.
-        around: What all cells share.
-        work: Fills in an outcome and gives the status.
-
-    Returns:
-        As `run_cell`.
-    """
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    watch = LoadWatch()
-    outcome = Outcome(Meter(around.device))
-    failure = None
-    key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
-    try:
-        with own_process_state(key, around.device, around.deterministic):
-            status = work(outcome)
-    except RefusedError as error:
-        status = "refused"
-        outcome.notes.append(str(error))
-    except (Exception, SystemExit) as error:  # a method may fail in any way; the record says how
-        status = "oom" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "error"
-        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
-    load = watch.finish()
-    provenance = {
-        **around.provenance,
-        "started": started,
-        "threads": around.threads,
-        "device": str(around.device),
-        "deterministic": around.deterministic,
-        "backend": around.backend,
-        "machine": around.machine,
-        "load": [load.start, load.end],
-        "other_cores": load.other_cores,
-        "exclusive": load.is_exclusive(),
-        "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
-    }
-    if load.reason:
-        outcome.notes.append(f"Load of the machine: {load.reason}.")
-    fields = {
-        "key": cell.key,
-        "label": cell.method.label,
-        "cell": cell.canonical(),
-        "phases": [_renamed(row) for row in outcome.meter.phases],
-        "provenance": provenance,
-        "notes": outcome.notes,
-    }
-    try:
-        record = Record(**fields, **outcome.fields, status=status, error=failure)
-    except ValidationError as error:
-        # What a method reports of itself must not cost its cell the record, nor the later cells their turn.
-        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
-        record = Record(**fields, status="error", error=failure)
-    return record, outcome.arrays, outcome.state
 
 
 def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
@@ -176,25 +69,31 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         listener=meter,
     )
     method: Unlearner = cell.method.build()
+    given = Given()
+    given.add("the training graph", task.graph)
     with meter.phase("fit"):
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
     # A method may give its own tensors and change them in place.
-    before = {name: value.detach().clone() for name, value in method.state().items()}
+    before = {name: value.detach().clone() for name, value in checked_state(method.state(), around.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
-        answers = {("before", *key): method.predict(query) for key, query in questions.items()}
+        _note(given, questions)
+        answers = {("before", *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+    given.check()
     _check_unchanged(method, digests_before)
 
-    retained = task.without(request)
+    retained, demand = task.without(request), Request(request.ids.clone().to(around.device), request.kind)
     del task
+    given.add("the retained graph", retained.graph)
+    given.add("the ids of the request", demand.ids)
     with meter.phase("unlearn"):
-        method.unlearn(Request(request.ids.to(around.device), request.kind), retained)
+        method.unlearn(demand, retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
-    after = outcome.state = _twice(meter, "state", method.state)
+    after = outcome.state = checked_state(_twice(meter, "state", method.state), around.device)
     outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
@@ -206,10 +105,13 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         graph = request.apply(graph)
     with meter.phase("evaluate"):
         questions = _questions(graph, held, split, around.device)
+        _note(given, questions)
     first, *others = questions.items()
-    answers["after", *first[0]] = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answer = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answers["after", *first[0]] = checked_answer(answer, first[1])
     with meter.phase("evaluate"):
-        answers |= {("after", *key): method.predict(query) for key, query in others}
+        answers |= {("after", *key): checked_answer(method.predict(query), query) for key, query in others}
+    given.check()
     _check_unchanged(method, digests_after)
 
     if setting.clean is not None:
@@ -245,6 +147,15 @@ def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -
     return found
 
 
+def _note(given: Given, questions: Mapping[tuple[str, str], Query]) -> None:
+    """Take note of queries; the two views of a part share their tensors."""
+    for (part, view), query in questions.items():
+        if view == VIEWS[0].value:
+            given.add(f"the graph of the {part} query", query.graph)
+            given.add(f"the targets of the {part} query", query.targets)
+            given.add(f"the retained ids of the {part} query", query.retained)
+
+
 def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
     """Ask the method trained on the clean graph: with the cell's own seed, and with another.
 
@@ -259,7 +170,7 @@ def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) ->
         method: Unlearner = cell.method.build()
         method.fit(task)
         questions = _questions(setting.graph, setting.clean, setting.split, device)
-        answers |= {(moment, *key): method.predict(query) for key, query in questions.items()}
+        answers |= {(moment, *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
     return answers
 
 
@@ -305,14 +216,3 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
     shard = checked_kept(kept, graph)
     num_shards = max(getattr(method, "num_shards", 0), int(shard.max()) + 1)
     return partition_statistics(graph, shard, num_shards)
-
-
-def _unread(cell: Cell) -> dict[str, str]:
-    if cell.training.one_by_one:
-        return {}
-    return {"seconds_per_shard": "members were trained in lockstep; --train one-by-one times each"}
-
-
-def _renamed(row: dict[str, Any]) -> dict[str, Any]:
-    """Take `fit/` off the names inside the first fit: `partition`, `train`, `aggregate`."""
-    return {**row, "name": row["name"].removeprefix("fit/")}

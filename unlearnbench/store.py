@@ -13,7 +13,9 @@ writer at a time, appears by a rename, and the last writer of a cell wins.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
-from unlearnbench.files import TEMPORARY, safe_name, sync_folder, write_whole
+from unlearnbench.files import TEMPORARY, make_folder, safe_name, write_whole
 from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
 
 POLICIES = ("only-missing", "never", "always")
@@ -42,6 +44,8 @@ __all__ = [
     "Store",
     "read_record",
     "read_records",
+    "remove_temporaries",
+    "temporaries",
 ]
 
 
@@ -66,6 +70,32 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
             if problems is None:
                 raise
             problems.append(error)
+
+
+def temporaries(root: Path) -> list[Path]:
+    """List the temporary files under a results folder, in the order of their paths; links are not followed."""
+    return sorted(
+        Path(folder, name) for folder, _, names in os.walk(root) for name in names if TEMPORARY.fullmatch(name)
+    )
+
+
+def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
+    """Remove temporary files that killed writers left behind.
+
+    Args:
+        root: A results folder.
+        older_than: Seconds since the last write; a younger one may still be in use.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    for path in temporaries(root):
+        with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
+                removed.append(path)
+    return removed
 
 
 class Store:
@@ -121,6 +151,17 @@ class Store:
             return read_record(path)
         return None
 
+    def find_failure(self, key: str) -> Record | None:
+        """Read the record of this machine's last failure of a cell, if there is one.
+
+        Raises:
+            DamagedRecordError: It cannot be read.
+            SchemaVersionError: It is of another schema.
+        """
+        for path in self._files(key, ".error.json"):
+            return read_record(path)
+        return None
+
     def wanted(self, key: str, policy: Policy) -> bool:
         """Tell whether a cell is to be run.
 
@@ -158,9 +199,10 @@ class Store:
 
         Raises:
             UsageError: A failure, another machine's record, or an array that holds objects.
+            WriteError: It cannot be written; an earlier record is still whole.
         """
         self._check(record, failure=False)
-        folder = self._made(self.folder(record))
+        folder = make_folder(self.folder(record))
         if arrays is not None:
             plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
             write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
@@ -174,9 +216,10 @@ class Store:
 
         Raises:
             UsageError: An outcome, or another machine's record.
+            WriteError: It cannot be written.
         """
         self._check(record, failure=True)
-        path = self._made(self.folder(record)) / record.file_name
+        path = make_folder(self.folder(record)) / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         return path
 
@@ -199,7 +242,7 @@ class Store:
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
         """Write what the machine is, unless that already stands there."""
-        path = self._made(self.root / "machines") / f"{safe_name(self.machine)}.json"
+        path = make_folder(self.root / "machines") / f"{safe_name(self.machine)}.json"
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
         if not path.is_file() or path.read_bytes() != text.encode("ascii"):
@@ -207,24 +250,8 @@ class Store:
         return path
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
-        """Remove temporary files that killed writers left behind.
-
-        Args:
-            older_than: Seconds since the last write; a younger one may still be in use.
-
-        Returns:
-            What was removed.
-        """
-        removed = []
-        for path in sorted([*self.root.glob("records/*/*/*/.*"), *self.root.glob("machines/.*")]):
-            try:
-                stale = TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > older_than
-            except FileNotFoundError:  # its writer has just renamed it
-                continue
-            if stale:
-                path.unlink(missing_ok=True)
-                removed.append(path)
-        return removed
+        """Remove temporary files that killed writers left behind: see `remove_temporaries`."""
+        return remove_temporaries(self.root, older_than)
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):
@@ -238,14 +265,6 @@ class Store:
             )
         if record.machine != self.machine:
             raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
-
-    @staticmethod
-    def _made(folder: Path) -> Path:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            sync_folder(path.parent)
-        return folder
 
 
 def _array_name(name: str) -> str:

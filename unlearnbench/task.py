@@ -185,4 +185,5 @@ def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, devi
     """
     strangers = targets[~torch.isin(targets, retained)]
     cut = graph.induced(torch.cat([retained, strangers])).without_labels().to(device)
-    return Query(targets.to(device), view, cut, retained.to(device))
+    # Copies: what a method writes into its query must not reach the split that others are given.
+    return Query(targets.clone().to(device), view, cut, retained.clone().to(device))

@@ -13,6 +13,7 @@ import pytest
 from command_line import ONCE, SMALL, Process, command, files_of, install, records_of
 from record_samples import make_record
 
+from unlearnbench.errors import WriteError
 from unlearnbench.record import DamagedRecordError, read_record
 from unlearnbench.store import Store
 
@@ -117,7 +118,7 @@ def test_a_failed_write_leaves_the_old_record_and_no_temporary(store: Store, mon
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match="disk full"):
         store.save(make_record(shard=0.9))
     monkeypatch.undo()
     assert read_record(path) == old

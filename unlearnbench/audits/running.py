@@ -16,7 +16,7 @@ from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.execution import Compute, Plan, choose_wanted, make_plan
+from unlearnbench.execution import Compute, Plan, choose_wanted, make_plan, take_shard
 from unlearnbench.graph import Graph
 from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue
@@ -81,7 +81,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     plan.cells = cells
     plan.notices += list(unfit)
     choose_wanted(plan, config.overwrite)
-    return plan
+    return take_shard(plan, config.shard)
 
 
 def auditor(catalogue: Catalogue) -> Compute:

@@ -18,6 +18,7 @@ COMMANDS = {
     "audit": "Ask whether forgotten data is really gone.",
     "report": "Rebuild tables from records.",
     "leaderboard": "Write or check the leaderboard's CSV files.",
+    "store": "Look after a results folder.",
     "ls": "List the components of a kind.",
     "show": "Show one component and its parameters.",
     "plugins": "List plugins and what became of them.",

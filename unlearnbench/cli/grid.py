@@ -109,6 +109,26 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             help="What to compute again.  [default: only-missing]",
         ),
         click.option(
+            "--isolate", is_flag=True, help="Give each cell a process of its own: what ends it ends no other."
+        ),
+        click.option(
+            "--cell-timeout",
+            type=float,
+            metavar="SECONDS",
+            help="End a cell that takes longer, starting up included; implies --isolate.",
+        ),
+        click.option(
+            "--jobs",
+            type=int,
+            metavar="N",
+            help="Run N cells at once; more than 1 implies --isolate, and gives no times.  [default: 1]",
+        ),
+        click.option(
+            "--shard",
+            metavar="I/N",
+            help="Run the I-th of N parts of the cells, for array jobs that share --out.",
+        ),
+        click.option(
             "--dry-run", is_flag=True, help="List the cells and whether each is there already; compute nothing."
         ),
         click.option("--tolerate-failures", is_flag=True, help="End with exit code 0 although cells failed."),
@@ -153,7 +173,7 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
     """
     from unlearnbench.config import make_config, read_run_file
 
-    flags = {"offline", "skip_missing", "deterministic"}
+    flags = {"offline", "skip_missing", "isolate", "deterministic"}
     given = {
         key: value
         for key, value in given.items()

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
-from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan
+from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan, take_shard
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
@@ -51,7 +51,7 @@ def run_with_progress(
         The exit code.
     """
     catalogue = checked_catalogue(configs[0])
-    plan = joined([make_plan(config, catalogue) for config in configs])
+    plan = take_shard(joined([make_plan(config, catalogue) for config in configs]), configs[0].shard)
     show_settings(plan)
     if dry_run:
         list_cells(plan)
