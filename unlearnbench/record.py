@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -13,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import TypedDict
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 
 SCHEMA = 1
@@ -140,10 +142,11 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Write as strict JSON, the same text for equal records."""
+        """Write as strict JSON, the same text for equal records; a checksum of all the rest is in it."""
         plain = self.model_dump(mode="json", by_alias=True)
         if self.audit is None:
             del plain["audit"]
+        plain["checksum"] = _checksum(plain)
         return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
 
 
@@ -167,8 +170,8 @@ def read_record(path: Path) -> Record:
     """Read one record.
 
     Raises:
-        DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, or lies under
-            a name that is not its own.
+        DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, was changed after it
+            was written, or lies under a name that is not its own.
         SchemaVersionError: An older or a newer unlearnbench wrote it.
     """
     remedy = "Delete the file and run the same command again: the cell is computed anew."
@@ -192,6 +195,8 @@ def read_record(path: Path) -> Record:
             f"{path}: schema {plain['schema']} is older than this unlearnbench reads ({SCHEMA}).",
             "Run the cells again into another --out, or read the file with the version that wrote it.",
         )
+    # Records from before there were checksums have none.
+    checksum = plain.pop("checksum", None)
     try:
         record = Record.model_validate(plain)
     except ValidationError as error:
@@ -200,7 +205,16 @@ def read_record(path: Path) -> Record:
         raise DamagedRecordError(f"{path}: {where}: {first['msg']}.", remedy) from None
     if path.name != record.file_name:
         raise DamagedRecordError(f"{path}: holds the record {record.file_name}.", "Give the file its own name back.")
+    if checksum is not None and checksum != _checksum(plain):
+        raise DamagedRecordError(f"{path}: changed after it was written: its checksum is another.", remedy)
+    if not hashlib.sha256(canonical_json(record.cell).encode()).hexdigest().startswith(record.key):
+        raise DamagedRecordError(f"{path}: its key is that of another cell.", remedy)
     return record
+
+
+def _checksum(plain: Mapping[str, Any]) -> str:
+    """Hash what a record says, however it is laid out; a number that is not finite equals nothing."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _refuse_constant(token: str) -> float:
