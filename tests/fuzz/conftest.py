@@ -8,5 +8,7 @@ import pytest
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if fuzzing.COUNTS:
-        counts = ", ".join(f"{number} {name}" for name, number in sorted(fuzzing.COUNTS.items()))
-        terminalreporter.write_line(f"fuzz: seed {fuzzing.SEED}; {counts}")
+        kinds = [name for name in fuzzing.COUNTS if not name.endswith(" refused")]
+        counts = [f"{fuzzing.COUNTS[name]} {name} ({fuzzing.COUNTS[f'{name} refused']} refused)" for name in kinds]
+        whole = sum(fuzzing.COUNTS[name] for name in kinds)
+        terminalreporter.write_line(f"fuzz: seed {fuzzing.SEED}; {whole} examples: {', '.join(counts)}")

@@ -46,14 +46,17 @@ def fuzz(share: float) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def told() -> Iterator[list[UnlearnbenchError]]:
-    """Let an error through that a user can be told, and nothing else; the list then holds it."""
+def told(name: str) -> Iterator[list[UnlearnbenchError]]:
+    """Let an error through that a user can be told, and nothing else; the list then holds it.
+
+    `name` says in the line at the end what was fuzzed.
+    """
     errors: list[UnlearnbenchError] = []
-    COUNTS["examples"] += 1
+    COUNTS[name] += 1
     try:
         yield errors
     except UnlearnbenchError as error:
-        COUNTS["refused"] += 1
+        COUNTS[f"{name} refused"] += 1
         assert error.message.strip(), "an error that says nothing"
         assert "Traceback" not in str(error)
         errors.append(error)

@@ -68,7 +68,7 @@ def plan_of(config: RunConfig) -> None:
 def test_any_file_is_read_or_refused_by_its_name(folder: Path, content: bytes) -> None:
     path = folder / "run.toml"
     path.write_bytes(content)
-    with told() as errors:
+    with told("run files") as errors:
         values = read_run_file(path)
         config = make_config(values, f"Run file {path}")
     if errors:
@@ -140,7 +140,7 @@ def test_any_settings_become_a_plan_or_one_error(folder: Path, changes: dict[str
         values.pop("forget_count")
     if "seeds" in changes:
         values.pop("repetitions")
-    with told() as errors:
+    with told("settings") as errors:
         plan_of(make_config(values))
     if errors:
         assert errors[0].hint or errors[0].message.count(" ") > 3

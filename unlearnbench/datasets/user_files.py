@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is damaged, holds anything else, or would run something.
     """
+    _check_sums(path)
     try:
         with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
@@ -102,6 +104,17 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     return found
 
 
+def _check_sums(path: Path) -> None:
+    """Compare a torch file with the checksums in it, which torch itself does not read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            wrong = archive.testzip()
+    except Exception:  # not a zip, or too damaged to tell: torch will say so
+        return
+    if wrong is not None:
+        raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
+
+
 def read_archive(path: Path) -> dict[str, Any]:
     """Read arrays by name.
 
@@ -109,7 +122,8 @@ def read_archive(path: Path) -> dict[str, Any]:
         DataError: The file is damaged or holds pickled objects under a name of `ARRAYS`.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a file it opened itself open when the archive turns out to be damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: torch.from_numpy(archive[name]) for name in archive.files if name in ARRAYS}
             others: dict[str, Any] = {name: None for name in archive.files if name not in ARRAYS}
     except PermissionError as error:
