@@ -22,6 +22,22 @@ OUTCOMES = ("ok", "diverged", "refused")
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
 
+# What tables take apart: it may be absent, but not be something else.
+_OBJECT, _NUMBER = (dict,), (int, float)
+_SHAPES: dict[str, tuple[type, ...]] = {
+    **{f"cell.{part}.params": _OBJECT for part in ("dataset", "method", "model")},
+    "cell.dataset.sha256": (str,),
+    "cell.protocol.forget": _OBJECT,
+    "cell.protocol.forget.kind": (str,),
+    "cell.protocol.forget.ratio": _NUMBER,
+    "cell.protocol.forget.ids": (list,),
+    "cell.protocol.split": (str, list),
+    "cell.training": _OBJECT,
+    **{f"provenance.{part}": (dict, type(None)) for part in ("packages", "plugins", "readings")},
+    **{f"provenance.readings.{part}": (dict, type(None)) for part in ("sources", "reasons")},
+    "partition.sizes": (list,),
+}
+
 Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
 
 
@@ -117,9 +133,28 @@ class Record(BaseModel):
                 raise ValueError(f"cell.{name} is not a whole number")
         if not isinstance(self.provenance.get("machine"), str):
             raise ValueError("provenance.machine is missing")
+        self._check_shapes()
         if (self.error is not None) != (self.status in FAILURES):
             raise ValueError(f"status {self.status} {'with' if self.error else 'without'} an error")
         return self
+
+    def _check_shapes(self) -> None:
+        for place, kinds in _SHAPES.items():
+            head, *rest = place.split(".")
+            value: Any = getattr(self, head)
+            for key in rest:
+                if not isinstance(value, dict) or key not in value:
+                    break
+                value = value[key]
+            else:
+                if type(value) not in kinds:
+                    raise ValueError(f"{place} is {value!r}")
+        split = self.cell["protocol"].get("split", [])
+        if split != "own" and not (isinstance(split, list) and all(type(share) in _NUMBER for share in split)):
+            raise ValueError(f"cell.protocol.split is {split!r}")
+        sizes = (self.partition or {}).get("sizes", [])
+        if not all(type(size) is int for size in sizes):
+            raise ValueError(f"partition.sizes is {sizes!r}")
 
     @property
     def machine(self) -> str:
@@ -154,6 +189,8 @@ def _finite(value: Any, where: str, notes: list[str]) -> Any:
     """Replace numbers that are not finite by null, and numbers of numpy by plain ones."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{where} is too large a number")
     if isinstance(value, float) and not math.isfinite(value):
         if where.split(".")[0] == "cell":
             raise ValueError(f"{where} is {value}: a cell holds finite numbers only")

@@ -24,7 +24,7 @@ ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", 
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
 NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
 # Without skipping, a row of the frame is a row of the file.
-_CSV: dict[str, Any] = {"encoding": "utf-8-sig", "skip_blank_lines": False, "skipinitialspace": True}
+_CSV: dict[str, Any] = {"encoding": "utf-8-sig", "skip_blank_lines": False, "skipinitialspace": True, "index_col": False}
 _ID = re.compile(r"\s*[-+]?[0-9]{1,20}\s*")
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
@@ -177,13 +177,16 @@ def _table(path: Path, columns: int) -> pd.DataFrame:
     if not path.is_file():
         raise DataError(f"{path} does not exist.", f"A folder holds {EDGES}, {LABELS} and {NODES}.")
     try:
-        frame = pd.read_csv(path, **_CSV)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+            frame = pd.read_csv(path, **_CSV)
+    except pd.errors.ParserWarning:  # pandas would drop what is too much
+        raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.") from None
     except (ValueError, OSError) as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.", "It must be CSV in UTF-8.") from None
     if frame.shape[1] < columns:
         raise DataError(f"{path} has {frame.shape[1]} column, expected {columns} or more.", "Separate with commas.")
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.")
     if re.fullmatch(r"[-+]?\d+(\.\d*)?", str(frame.columns[0])):
         raise DataError(f"{path}, row 1: {frame.columns[0]!r} is no heading.", "Name the columns in row 1.")
     return frame
