@@ -259,7 +259,9 @@ def _grid(table: Mapping[str, Any]) -> list[Bracket]:
     name = parse_bracket(table["name"])
     twice = next((key for key in table if key in name.arguments), None)
     if twice is not None:
-        raise UsageError(f"{table['name']!r}: {twice!r} is given twice, in the bracket and in the table.", "Leave one out.")
+        raise UsageError(
+            f"{table['name']!r}: {twice!r} is given twice, in the bracket and in the table.", "Leave one out."
+        )
     axes = [[(key, argument) for value in (values if isinstance(values, list) else [values])
              for argument in _arguments(value)] for key, values in table.items() if key != "name"]  # fmt: skip
     return [Bracket(name.name, {**name.arguments, **dict(point)}) for point in itertools.product(*axes)]

@@ -61,7 +61,8 @@ def inside(path: Path, root: Path) -> Path:
     """
     if leads_out(path, root):
         raise UsageError(
-            f"{path}: a link leads out of {root}; nothing is written there.", "Remove the link, or name its target itself."
+            f"{path}: a link leads out of {root}; nothing is written there.",
+            "Remove the link, or name its target itself.",
         )
     return path
 

@@ -201,7 +201,9 @@ class Store:
         """
         path = self.folder(record) / f"{record.key}.npz"
         if leads_out(path, self.root):
-            raise DamagedRecordError(f"{path}: a link leads out of {self.root}; it is not followed.", "Remove the link.")
+            raise DamagedRecordError(
+                f"{path}: a link leads out of {self.root}; it is not followed.", "Remove the link."
+            )
         try:
             # numpy leaves a file it opened itself open when the archive turns out to be damaged.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:

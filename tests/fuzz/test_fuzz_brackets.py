@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from fuzzing import ODD_TEXTS, catalogue, fuzz, odd_floats, odd_integers, odd_texts, told
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from unlearnbench.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.cells import canonical_json
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.resolve import resolve
-
 
 pieces = st.one_of(
     st.sampled_from(["a", "b", "[", "]", "[", "]", "=", ",", '"', "file:", ":", ".", " ", "a=", "a[b=", "\t", "1"]),
@@ -28,14 +26,18 @@ bare = st.text(st.characters(exclude_characters='"\n\r', exclude_categories=["Cs
 written = st.recursive(
     st.builds(Bracket, names),
     lambda inner: st.builds(
-        Bracket, names, st.dictionaries(st.sampled_from(["a", "b.c", "_"]), bare | inner.filter(lambda one: one.arguments))
+        Bracket,
+        names,
+        st.dictionaries(st.sampled_from(["a", "b.c", "_"]), bare | inner.filter(lambda one: one.arguments)),
     ),
     max_leaves=6,
 )
 texts = st.one_of(
     st.lists(pieces, max_size=12).map("".join),
     written.map(str),
-    st.tuples(written.map(str), st.integers(0, 40), pieces).map(lambda cut: cut[0][: cut[1]] + cut[2] + cut[0][cut[1] :]),
+    st.tuples(written.map(str), st.integers(0, 40), pieces).map(
+        lambda cut: cut[0][: cut[1]] + cut[2] + cut[0][cut[1] :]
+    ),
     deep,
 )
 
@@ -64,7 +66,19 @@ KEYS = [
     "features", "undirected", "num_nodes", "num_classes", "homophily", "hidden", "dropout", "heads", "alpha", "slack",
     "aggregator.epochs", "damping", "partitioner.partitioner", "a b", "",
 ]  # fmt: skip
-PARTS = ["random", "hash", "bekm", "bekm[slack=0]", "metis", "mean", "majority", "contrastive", "sisa", "file:x", "a[b=c]"]
+PARTS = [
+    "random",
+    "hash",
+    "bekm",
+    "bekm[slack=0]",
+    "metis",
+    "mean",
+    "majority",
+    "contrastive",
+    "sisa",
+    "file:x",
+    "a[b=c]",
+]
 
 
 def quoted(text: str) -> str:
@@ -92,7 +106,9 @@ odd_argument = st.tuples(st.sampled_from(KEYS), values).map("=".join)
 def arguments(name: str) -> st.SearchStrategy[str]:
     """Mix arguments that are right with those that are not."""
     good = st.sampled_from(GOOD.get(name, [""]))
-    listed = st.lists(st.one_of(good, good, good, odd_argument), max_size=3, unique_by=lambda text: text.partition("=")[0])
+    listed = st.lists(
+        st.one_of(good, good, good, odd_argument), max_size=3, unique_by=lambda text: text.partition("=")[0]
+    )
     return listed.map(lambda found: ",".join(filter(None, found)))
 
 

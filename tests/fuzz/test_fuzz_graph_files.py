@@ -1,4 +1,4 @@
-"""Graph files of any content: the graph that stands in them, number for number, or an error that names file and place."""
+"""Graph files of any content: the graph that stands in them, number for number, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def arrays(shapes: Any, numbers: Any, dtypes: list[str]) -> Any:
 
 n = 6
 any_numbers = st.sampled_from(NUMBERS)
-shapes = st.sampled_from([(n,), (n, 1), (n, 2), (2, n), (2, 0), (0,), (0, 2), (n, 0), (n + 1,), (), (n, 1, 1), (1, n), (1,)])
+shapes = st.sampled_from(
+    [(n,), (n, 1), (n, 2), (2, n), (2, 0), (0,), (0, 2), (n, 0), (n + 1,), (), (n, 1, 1), (1, n), (1,)]
+)
 any_array = arrays(shapes, any_numbers, [*INTEGERS, *FLOATS, *OTHERS])
 distinct = {"min_size": n, "max_size": n, "unique": True}
 usual = st.fixed_dictionaries(
@@ -104,7 +106,9 @@ parameters = st.fixed_dictionaries(
 
 def agree(graph: Graph, content: dict[str, Any], chosen: dict[str, Any]) -> None:
     """Compare a graph with what stood in its file, value by value in plain Python."""
-    labels = [value if math.isfinite(value) and value >= 0 else -1 for value in map(float, content["y"].reshape(-1).tolist())]
+    labels = [
+        value if math.isfinite(value) and value >= 0 else -1 for value in map(float, content["y"].reshape(-1).tolist())
+    ]
     assert graph.y.tolist() == labels
     named = content.get("ids")
     assert graph.ids.tolist() == (list(range(len(labels))) if named is None else named.tolist())
@@ -121,14 +125,19 @@ def agree(graph: Graph, content: dict[str, Any], chosen: dict[str, Any]) -> None
     declared = content.get("num_classes")
     assert graph.num_classes == (int(declared.reshape(-1)[0]) if declared is not None else max(labels) + 1)
     if graph.split is not None:
-        column = {name: content[f"{name}_mask"].reshape(len(labels), -1)[:, chosen.get("split") or 0] for name in ("train", "val", "test")}
+        column = {
+            name: content[f"{name}_mask"].reshape(len(labels), -1)[:, chosen.get("split") or 0]
+            for name in ("train", "val", "test")
+        }
         for name, ids in zip(column, graph.split.parts().values(), strict=True):
             assert ids.tolist() == sorted(np.array(graph.ids.tolist())[column[name].astype(bool)].tolist())
 
 
 @given(contents, parameters)
 @fuzz(0.10)
-def test_an_archive_of_arrays_is_the_graph_in_it_or_refused(folder: Path, content: dict[str, Any], chosen: dict[str, Any]) -> None:
+def test_an_archive_of_arrays_is_the_graph_in_it_or_refused(
+    folder: Path, content: dict[str, Any], chosen: dict[str, Any]
+) -> None:
     path = folder / "any graph.npz"
     np.savez(path, **{key.replace(" ", "_"): value for key, value in content.items()})
     with told("archives") as errors:
@@ -178,7 +187,32 @@ def test_a_torch_file_is_the_graph_in_it_or_refused(
 fields = st.one_of(
     st.integers(0, 3).map(str),
     st.sampled_from(IDS).map(str),
-    st.sampled_from(["", "nan", "NA", "1.0", "0.5", "1e400", "-0", "0x10", "1_0", '"1"', '"', "a", "True", "inf", " 2", "2 ", "1,1", "1;2", "ä", "\0", "#", "'3"]),
+    st.sampled_from(
+        [
+            "",
+            "nan",
+            "NA",
+            "1.0",
+            "0.5",
+            "1e400",
+            "-0",
+            "0x10",
+            "1_0",
+            '"1"',
+            '"',
+            "a",
+            "True",
+            "inf",
+            " 2",
+            "2 ",
+            "1,1",
+            "1;2",
+            "ä",
+            "\0",
+            "#",
+            "'3",
+        ]
+    ),
 )
 
 
@@ -192,7 +226,11 @@ def lines(columns: int) -> Any:
     )
 
 
-GOOD = {"features.csv": "id,a,b\n0,1,2\n1,2,3\n2,0,0\n3,1,1\n", "labels.csv": "id,class\n0,0\n1,1\n2,0\n3,1\n", "edges.csv": "a,b\n0,1\n1,2\n2,3\n"}
+GOOD = {
+    "features.csv": "id,a,b\n0,1,2\n1,2,3\n2,0,0\n3,1,1\n",
+    "labels.csv": "id,class\n0,0\n1,1\n2,0\n3,1\n",
+    "edges.csv": "a,b\n0,1\n1,2\n2,3\n",
+}
 
 
 @given(
@@ -221,7 +259,9 @@ def test_tables_are_the_graph_in_them_or_refused(
         assert "any tables" in errors[0].message
 
 
-damage = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=4), st.booleans()), min_size=1, max_size=3)
+damage = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=4), st.booleans()), min_size=1, max_size=3
+)
 
 
 @given(st.sampled_from(["g.pt", "g.npz"]), damage)
@@ -251,7 +291,9 @@ def test_a_damaged_file_is_the_graph_that_was_saved_or_refused(
 
 
 count = 14
-odd_ids = st.lists(st.one_of(st.sampled_from(IDS[:11]), st.integers(-(2**63), 2**63 - 1)), min_size=count, max_size=count, unique=True)
+odd_ids = st.lists(
+    st.one_of(st.sampled_from(IDS[:11]), st.integers(-(2**63), 2**63 - 1)), min_size=count, max_size=count, unique=True
+)
 odd_edges = st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=30)
 odd_labels = st.lists(st.sampled_from([0, 0, 1, 2, 2, 4, -1]), min_size=count, max_size=count)
 

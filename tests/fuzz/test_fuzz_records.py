@@ -1,4 +1,4 @@
-"""Records whose bytes were flipped, cut, moved or replaced: the record that was written, or an error that names the file."""
+"""Records whose bytes were flipped, cut or replaced: the record that was written, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ edits = st.lists(
     st.tuples(
         st.floats(0, 1, exclude_max=True),
         st.integers(0, 40),
-        st.one_of(st.binary(min_size=1, max_size=1), st.binary(max_size=12), st.sampled_from([b"", b"0", b"-", b"e9", b"null"])),
+        st.one_of(
+            st.binary(min_size=1, max_size=1),
+            st.binary(max_size=12),
+            st.sampled_from([b"", b"0", b"-", b"e9", b"null"]),
+        ),
     ),
     min_size=1,
     max_size=3,
@@ -111,6 +115,8 @@ def places(value: Any, head: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 PLAIN = json.loads(make_record("sisa", 1, params={"num_shards": 4}, shards_hit=2).to_json())
 PLAIN.pop("checksum", None)
+
+
 def original(way: tuple[Any, ...]) -> Any:
     found = PLAIN
     for key in way:
@@ -124,12 +130,19 @@ replacements = st.one_of(
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(places(PLAIN))), replacements), min_size=1, max_size=2), st.booleans(),
-       st.sampled_from(sorted(TABLES)), st.sampled_from(FORMATS))
+@given(
+    st.lists(st.tuples(st.sampled_from(list(places(PLAIN))), replacements), min_size=1, max_size=2),
+    st.booleans(),
+    st.sampled_from(sorted(TABLES)),
+    st.sampled_from(FORMATS),
+)
 @fuzz(0.10)
 def test_a_record_of_any_values_is_shown_or_refused_by_name(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[tuple[Any, ...], Any]], drop: bool,
-    table: str, style: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[tuple[Any, ...], Any]],
+    drop: bool,
+    table: str,
+    style: str,
 ) -> None:
     plain = json.loads(json.dumps(PLAIN))
     for way, value in changes:

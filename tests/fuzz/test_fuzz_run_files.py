@@ -59,8 +59,11 @@ def plan_of(config: RunConfig) -> None:
         st.binary(max_size=60),
         st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
         st.lists(
-            st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.one_of(st.sampled_from(TOKENS), st.text(max_size=4))),
-            min_size=1, max_size=4,
+            st.tuples(
+                st.integers(0, len(GOOD)), st.integers(0, 12), st.one_of(st.sampled_from(TOKENS), st.text(max_size=4))
+            ),
+            min_size=1,
+            max_size=4,
         ).map(lambda edits: edited(GOOD, edits)),
     )
 )
@@ -70,7 +73,7 @@ def test_any_file_is_read_or_refused_by_its_name(folder: Path, content: bytes) -
     path.write_bytes(content)
     with told("run files") as errors:
         values = read_run_file(path)
-        config = make_config(values, f"Run file {path}")
+        make_config(values, f"Run file {path}")
     if errors:
         assert str(path) in errors[0].message or "--" in str(errors[0])
         return
@@ -90,20 +93,39 @@ scalars = st.one_of(
 )  # fmt: skip
 anything = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a", "b.c"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a", "b.c"]), inner, max_size=2)
+    ),
     max_leaves=5,
 )
-METHOD_KEYS = ["num_shards", "partitioner", "aggregator", "aggregator.recon_weight", "slack", "slices", "preset", "no_such"]
+METHOD_KEYS = [
+    "num_shards",
+    "partitioner",
+    "aggregator",
+    "aggregator.recon_weight",
+    "slack",
+    "slices",
+    "preset",
+    "no_such",
+]
 parts = st.fixed_dictionaries(
     {"name": st.sampled_from(["hash", "random", "bekm", "bekm[slack=0]", "mean"])},
     optional={"slack": st.lists(st.sampled_from([0, 0.1, 1]), max_size=2) | st.floats(0, 1)},
 )
 tables = st.fixed_dictionaries(
-    {"name": st.one_of(st.sampled_from(["sisa", "sharded", "graphrevoker", "graphrevoker[aggregator.recon_weight=0]"]), scalars)},
+    {
+        "name": st.one_of(
+            st.sampled_from(["sisa", "sharded", "graphrevoker", "graphrevoker[aggregator.recon_weight=0]"]), scalars
+        )
+    },
     optional={key: st.one_of(scalars, parts, st.lists(st.one_of(parts, scalars), max_size=2)) for key in METHOD_KEYS},
 )
 names = st.one_of(
-    st.lists(st.one_of(st.sampled_from(["sisa", "retrain", "graphrevoker[aggregator.recon_weight=0]"]), tables), min_size=1, max_size=2),
+    st.lists(
+        st.one_of(st.sampled_from(["sisa", "retrain", "graphrevoker[aggregator.recon_weight=0]"]), tables),
+        min_size=1,
+        max_size=2,
+    ),
     anything,
 )
 # At most a few repetitions where the number can be used: each costs a split.
@@ -113,10 +135,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "models": st.one_of(st.just(["gcn", {"name": "gat", "heads": [1, 2]}]), names),
     "out": scalars, "data_root": scalars, "save_state": scalars,
     "seeds": st.one_of(st.lists(odd_integers, max_size=3), anything),
-    "forget": st.one_of(st.lists(odd_integers, max_size=3), st.lists(st.lists(odd_integers, max_size=3), max_size=2), anything),
+    "forget": st.one_of(
+        st.lists(odd_integers, max_size=3), st.lists(st.lists(odd_integers, max_size=3), max_size=2), anything
+    ),
     "set": st.one_of(
         st.dictionaries(
-            st.sampled_from(["seed", "training.lr", "training.epochs", "training", "model.dropout", "model", "poison.nodes"]),
+            st.sampled_from(["seed", "training.lr", "training.epochs", "training", "model.dropout", "poison.nodes"]),
             anything, max_size=2,
         ),
         anything,

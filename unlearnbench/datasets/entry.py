@@ -80,7 +80,9 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
     if bool((y >= MOST_CLASSES).any()):
         row = int(torch.nonzero(y >= MOST_CLASSES)[0])
         raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")
-    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0) if y.is_floating_point() else y).to(torch.int64)
+    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0).clamp(min=-1) if y.is_floating_point() else y).to(
+        torch.int64
+    )
     labels = labels.clamp(min=-1)
     unlabelled = int((labels < 0).sum())
     if unlabelled == len(labels):
@@ -105,7 +107,9 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
         DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
     """
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise DataError(f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs.")
+        raise DataError(
+            f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs."
+        )
     if edge_index.is_complex() or (edge_index.dtype == torch.bool and edge_index.numel()):
         raise DataError(f"edge_index is {edge_index.dtype}.", "It holds positions of nodes: whole numbers.")
     edges = edge_index.to(torch.int64)

@@ -24,7 +24,12 @@ ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", 
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
 NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
 # Without skipping, a row of the frame is a row of the file.
-_CSV: dict[str, Any] = {"encoding": "utf-8-sig", "skip_blank_lines": False, "skipinitialspace": True, "index_col": False}
+_CSV: dict[str, Any] = {
+    "encoding": "utf-8-sig",
+    "skip_blank_lines": False,
+    "skipinitialspace": True,
+    "index_col": False,
+}
 _ID = re.compile(r"\s*[-+]?[0-9]{1,20}\s*")
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
@@ -160,7 +165,8 @@ def read_tables(folder: Path) -> dict[str, Any]:
     if len(np.unique(at)) != len(at):
         row = int(np.flatnonzero(pd.Series(at).duplicated())[0])
         raise DataError(
-            f"{folder / LABELS}, row {row + 2}: node {label_ids[row]} stands there twice.", "Keep one row for each node."
+            f"{folder / LABELS}, row {row + 2}: node {label_ids[row]} stands there twice.",
+            "Keep one row for each node.",
         )
     y[at] = _numbers(labels.iloc[:, 1], folder / LABELS)
     ends = [_positions(index, _whole(edges, column, folder / EDGES), folder / EDGES, home) for column in (0, 1)]
@@ -168,7 +174,7 @@ def read_tables(folder: Path) -> dict[str, Any]:
     if features is not None:
         columns = [_numbers(features.iloc[:, at], folder / NODES) for at in range(1, features.shape[1])]
         found["x"] = torch.from_numpy(np.stack(columns, axis=1))
-    whole = bool(np.isfinite(y).all()) and np.array_equal(y, np.rint(y))
+    whole = bool((np.abs(y) < 2**53).all()) and np.array_equal(y, np.rint(y))
     found["y"] = torch.from_numpy(y.astype(np.int64) if whole else y)
     return {**found, "edge_index": torch.from_numpy(np.stack(ends)), "ids": torch.from_numpy(ids)}
 
@@ -180,7 +186,7 @@ def _table(path: Path, columns: int) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            frame = pd.read_csv(path, **_CSV)
+            frame: pd.DataFrame = pd.read_csv(path, **_CSV)
     except pd.errors.ParserWarning:  # pandas would drop what is too much
         raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.") from None
     except (ValueError, OSError) as error:
