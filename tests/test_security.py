@@ -37,8 +37,8 @@ __all__ = ["command", "install"]
 
 NAMES = [
     "../../evil", "..", ".", "/etc/evil", "C:\\evil", "c:/evil", "\\\\server\\evil", "con", "NUL", "nul.txt",
-    "com1.npz", "a\0b", "x" * 300, "~/evil", "~nobody-at-all/evil", "a/../../../evil", "%2e%2e%2fevil", "-evil", "a b", "ä",
-    "$(touch evil)", "`touch evil`", "; touch evil", "{0}", "%s",
+    "com1.npz", "a\0b", "x" * 300, "~/evil", "~nobody-at-all/evil", "a/../../../evil", "%2e%2e%2fevil", "-evil", "a b",
+    "ä", "$(touch evil)", "`touch evil`", "; touch evil", "{0}", "%s",
 ]  # fmt: skip
 
 
@@ -184,8 +184,10 @@ def test_a_dataset_that_would_run_something_ends_the_run(command: Any, tmp_path:
 
 # Markup, formulas and terminals
 
-LABELS = ["<script>alert(1)</script>", "=1+2", "@SUM(A1)", "-1+2", "a|b", "[x](javascript:alert)", 
-          "\\input{/etc/passwd}", "a%b", "\x1b]0;evil\x07\x1b[2J", "a\u202eb", "a\r\nb", "\ue000x\ue001", "{{7*7}}"]  # fmt: skip
+LABELS = [
+    "<script>alert(1)</script>", "=1+2", "@SUM(A1)", "-1+2", "a|b", "[x](javascript:alert)", "\\input{/etc/passwd}",
+    "a%b", "\x1b]0;evil\x07\x1b[2J", "a\u202eb", "a\r\nb", "\ue000x\ue001", "{{7*7}}",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("label", LABELS)
