@@ -21,12 +21,13 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test check docs evidence bench bench-gpu soak clean
+.PHONY: help run test check docs fuzz soak evidence bench bench-gpu clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
 	@echo "make test   install what tests need and run them"
 	@echo "make check  lint, types, import rules, spelling, generated docs"
+	@echo "make fuzz   feed 10,000 odd run files, brackets, records and graph files, and run 200 cells in one process"
 	@echo "make docs   generate $(DOCS) anew"
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
 	@echo "make bench-gpu  compare lockstep training with a loop on a CUDA device"
@@ -51,6 +52,13 @@ check: $(FOR_CHECK)
 
 docs: $(FOR_TEST)
 	$(BIN)/cog -r $(DOCS)
+
+# Another seed each time; it is printed, and FUZZ_SEED=N is how to have the same examples again.
+FUZZ ?= 10000
+FUZZ_SEED ?= $(shell date +%s)
+fuzz: $(FOR_TEST)
+	UNLEARNBENCH_FUZZ=$(FUZZ) UNLEARNBENCH_FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest tests/fuzz
+	$(BIN)/python benchmarks/stress.py
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
 bench: $(FOR_RUN)

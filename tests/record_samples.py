@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
+from unlearnbench.component import canonical_json
 from unlearnbench.record import FAILURES, Record
 
 DEFAULT_METRICS = {"f1_micro": {"shard": {"before": 0.81, "after": 0.80}, "full": {"before": 0.83, "after": 0.82}}}
@@ -60,7 +60,7 @@ def make_record(
         "seed": seed,
         "device": device,
     }
-    key = hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()
+    key = hashlib.sha256(canonical_json(cell).encode()).hexdigest()
     if metrics is None:
         metrics = {
             "f1_micro": {"shard": {"before": 0.81, "after": shard}, "full": {"before": 0.83, "after": full}},

@@ -207,7 +207,7 @@ def test_tables_become_a_graph_in_the_order_of_the_features(tmp_path: Path) -> N
         ({"labels": LABELS + "10,1\n"}, r"labels.csv, row 5: node 10 stands there twice"),
         ({"labels": "id,class\n10,cat\n"}, r"labels.csv, row 2: 'cat' is not a number"),
         ({"features": FEATURES + "10,1,1\n"}, r"features.csv, row 5: node 10 stands there twice"),
-        ({"features": FEATURES + "1.5,1,1\n"}, r"features.csv, row 5: 1.5 is not the id"),
+        ({"features": FEATURES + "1.5,1,1\n"}, r"features.csv, row 5: '1.5' is not the id"),
         ({"features": FEATURES.replace("0.5", "red")}, r"features.csv, row 2: 'red' is not a number"),
         ({}, "feature of node 37, column 1, is not finite"),
     ],

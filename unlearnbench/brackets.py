@@ -20,6 +20,8 @@ FILE = "file"
 FILE_PREFIX = f"{FILE}:"
 BARE_PATH = re.compile(r'[^\[\],"\n\r]+')
 QUOTED = re.compile(r'"([^"\n\r]*)"')
+# No component has parts of parts this far down; a text that goes deeper is a slip of the hand.
+DEEPEST = 20
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,21 @@ class Bracket:
     Args:
         name: A component's name, perhaps with its distribution: `dist:name`.
         arguments: Key to text, or to a bracket where the value had one itself.
+
+    Raises:
+        UsageError: A value holds a double quote or a line break, which no bracket can be written with.
     """
 
     name: str
     arguments: dict[str, str | Bracket] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key, value in self.arguments.items():
+            if isinstance(value, str) and set(value) & set('"\n\r'):
+                raise UsageError(
+                    f"{self.name}: the value {value!r} of {key!r} holds a double quote or a line break.",
+                    "Write a value without them; a file can be given another name.",
+                )
 
     def __str__(self) -> str:
         if not self.arguments:
@@ -53,6 +66,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.depth = 0
 
     def fail(self, wanted: str) -> UsageError:
         found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
@@ -103,6 +117,12 @@ class _Reader:
         found: dict[str, str | Bracket] = {}
         if self.take("]"):
             return found
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UsageError(
+                f"Brackets stand in brackets more than {DEEPEST} deep, at character {self.at + 1}.",
+                "Close a bracket before the next one.",
+            )
         while True:
             key = self.match(KEY, "a parameter's name")[0]
             if key in found:
@@ -111,6 +131,7 @@ class _Reader:
                 raise self.fail("'='")
             found[key] = self.value()
             if self.take("]"):
+                self.depth -= 1
                 return found
             if not self.take(","):
                 raise self.fail("',' or ']'")

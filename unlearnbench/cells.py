@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from unlearnbench.component import Spec
+from unlearnbench.component import canonical_json as canonical_json
 from unlearnbench.protocol import Protocol
 from unlearnbench.task import Training
 
@@ -82,8 +82,3 @@ class Cell:
         """Name the cell in a line of progress."""
         what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
         return what if self.audit is None else f"{self.audit.label}: {what}"
-
-
-def canonical_json(value: Any) -> str:
-    """Write plain values the one way that equal values are written."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -158,3 +159,8 @@ def _locations(params: type[BaseModel]) -> set[str]:
         for key, info in params.model_fields.items()
         if isinstance(info.json_schema_extra, dict) and "location" in info.json_schema_extra
     }
+
+
+def canonical_json(value: Any) -> str:
+    """Write plain values the one way that equal values are written."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from unlearnbench.brackets import Bracket, parse_bracket, split_names
+from unlearnbench.brackets import DEEPEST, Bracket, parse_bracket, split_names
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.poison import Poison
 from unlearnbench.requests import Forget
@@ -19,6 +19,9 @@ from unlearnbench.task import Training
 
 Name = str | dict[str, Any]
 _POISON = ("poison.nodes", "poison.edges")
+# Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
+MOST_REPETITIONS = 10_000
+MOST_THREADS = 1024
 
 
 class RunConfig(BaseModel):
@@ -34,7 +37,7 @@ class RunConfig(BaseModel):
     datasets: list[Name] = Field(default=["digits"], description="Datasets.")
     models: list[Name] = Field(default=["gcn"], description="Base models.")
     protocol: Literal["www24", "poison"] = Field(default="www24", description="What is forgotten, and how judged.")
-    repetitions: int = Field(default=3, ge=1, description="How many repetitions: 0, 1, ...")
+    repetitions: int = Field(default=3, ge=1, le=MOST_REPETITIONS, description="How many repetitions: 0, 1, ...")
     seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
     forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
     forget_count: int | None = Field(default=None, description="Number of nodes to forget.")
@@ -50,7 +53,7 @@ class RunConfig(BaseModel):
     skip_missing: bool = Field(default=False, description="Leave out datasets that cannot be had.")
     split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
-    threads: int = Field(default=1, ge=1, description="Threads of torch.")
+    threads: int = Field(default=1, ge=1, le=MOST_THREADS, description="Threads of torch.")
     deterministic: bool = Field(default=False, description="Refuse operations that may give other bits each time.")
     overwrite: Literal["only-missing", "never", "always"] = Field(default="only-missing", description="What to rerun.")
     reference: bool = Field(default=True, description="Run Retrain along.")
@@ -86,8 +89,8 @@ class RunConfig(BaseModel):
     def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:
         if seeds is not None:
             twice = sorted({value for value in seeds if seeds.count(value) > 1})
-            if twice or not seeds or min(seeds) < 0:
-                what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0"
+            if twice or not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
+                what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0 to 2^31 - 1"
                 raise ValueError(what)
         return seeds
 
@@ -105,6 +108,13 @@ class RunConfig(BaseModel):
     def is_isolated(self) -> bool:
         """Tell whether each cell has a process of its own."""
         return self.isolate or self.cell_timeout is not None or self.jobs > 1
+
+    @field_validator("out", "data_root", "save_state")
+    @classmethod
+    def _check_path(cls, path: Path | None) -> Path | None:
+        if path is not None and "\0" in str(path):
+            raise ValueError("no path holds a null character")
+        return path
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""
@@ -169,7 +179,10 @@ class RunConfig(BaseModel):
 
     def base_seed(self) -> int:
         """Give the seed that every other one is derived from."""
-        return int(_number("seed", self.set.get("seed", 0), int))
+        seed = int(_number("seed", self.set.get("seed", 0), int))
+        if seed >= 2**63:
+            raise UsageError(f"--set seed={seed}: out of range.", "Give a number below 2^63.")
+        return seed
 
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
@@ -240,30 +253,49 @@ def read_run_file(path: Path) -> dict[str, Any]:
         UsageError: The file is missing or is not TOML; names file and line.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"Run file {path}: {error.strerror}.", "Name an existing TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UsageError(f"Run file {path}: {error}.", "It must be TOML in UTF-8.") from None
+    if _depth(values) > DEEPEST:
+        raise UsageError(f"Run file {path}: tables stand in tables more than {DEEPEST} deep.", "Write it flatter.")
+    return values
+
+
+def _depth(value: Any) -> int:
+    """Count how deep lists and tables are nested."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for one in level
+            if isinstance(one, Mapping | list)
+            for inner in (one.values() if isinstance(one, Mapping) else one)
+        ]
+    return depth
 
 
 def _grid(table: Mapping[str, Any]) -> list[Bracket]:
     if not isinstance(table.get("name"), str):
         raise UsageError(f"A table of a run file has no name: {dict(table)!r}.", 'Write {name = "...", key = value}.')
     name = parse_bracket(table["name"])
-    axes = [[(key, value) for value in (values if isinstance(values, list) else [values])]
-            for key, values in table.items() if key != "name"]  # fmt: skip
-    return [
-        Bracket(name.name, {**name.arguments, **{key: _argument(value) for key, value in point}})
-        for point in itertools.product(*axes)
-    ]
+    twice = next((key for key in table if key in name.arguments), None)
+    if twice is not None:
+        raise UsageError(
+            f"{table['name']!r}: {twice!r} is given twice, in the bracket and in the table.", "Leave one out."
+        )
+    axes = [[(key, argument) for value in (values if isinstance(values, list) else [values])
+             for argument in _arguments(value)] for key, values in table.items() if key != "name"]  # fmt: skip
+    return [Bracket(name.name, {**name.arguments, **dict(point)}) for point in itertools.product(*axes)]
 
 
-def _argument(value: Any) -> str | Bracket:
+def _arguments(value: Any) -> Sequence[str | Bracket]:
+    """Read one value of a table; a table may stand for several brackets, as its own lists are multiplied out too."""
     if isinstance(value, Mapping):
-        (bracket,) = _grid(value)
-        return bracket
-    return parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)
+        return _grid(value)
+    return [parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)]
 
 
 def _number(key: str, value: Any, kind: type[Any]) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from unlearnbench.errors import WriteError
+from unlearnbench.errors import UsageError, WriteError
 
 LONGEST_NAME = 100
 TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
@@ -41,6 +41,30 @@ def safe_name(name: str) -> str:
         # '~' is escaped in short names, so a cut name never equals one of them.
         return f"{text[:40]}~{digest[:40]}"
     return text
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Tell whether a link below a folder leads out of it; the folder itself may be one, as a user pleases.
+
+    Args:
+        path: A path below `root`, there or not.
+        root: The folder.
+    """
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def inside(path: Path, root: Path) -> Path:
+    """Give a path below a folder that is to be written.
+
+    Raises:
+        UsageError: A link leads out of the folder.
+    """
+    if leads_out(path, root):
+        raise UsageError(
+            f"{path}: a link leads out of {root}; nothing is written there.",
+            "Remove the link, or name its target itself.",
+        )
+    return path
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:

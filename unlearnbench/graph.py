@@ -239,7 +239,7 @@ def checked(graph: Graph, name: str) -> Graph:
     """
     n = graph.num_nodes
     if n == 0:
-        raise DataError(f"Dataset {name}: the graph has no nodes.")
+        raise DataError(f"Dataset {name}: the graph has no nodes.", "Give it some.")
     if graph.x.dim() != 2 or graph.x.shape[0] != n or graph.x.shape[1] == 0:
         raise DataError(
             f"Dataset {name}: features have shape {list(graph.x.shape)}, expected [{n}, at least 1].",
@@ -253,9 +253,14 @@ def checked(graph: Graph, name: str) -> Graph:
     finite = torch.isfinite(graph.x)
     if not bool(finite.all()):
         node, column = (int(value) for value in torch.nonzero(~finite)[0])
-        raise DataError(f"Dataset {name}: feature of node {int(graph.ids[node])}, column {column}, is not finite.")
+        raise DataError(
+            f"Dataset {name}: feature of node {int(graph.ids[node])}, column {column}, is not finite.",
+            "Features are finite numbers of 32 bits.",
+        )
     if bool((graph.y >= graph.num_classes).any()):
-        raise DataError(f"Dataset {name}: label {int(graph.y.max())} with {graph.num_classes} classes.")
+        raise DataError(
+            f"Dataset {name}: label {int(graph.y.max())} with {graph.num_classes} classes.", "Labels start at 0."
+        )
     if graph.edge_index.dim() != 2 or graph.edge_index.shape[0] != 2:
         raise DataError(f"Dataset {name}: edges have shape {list(graph.edge_index.shape)}, expected [2, E].")
     outside = (graph.edge_index < 0) | (graph.edge_index >= n)
@@ -264,7 +269,9 @@ def checked(graph: Graph, name: str) -> Graph:
         pair = graph.edge_index[:, column].tolist()
         raise DataError(f"Dataset {name}: edge {column} joins {pair[0]} and {pair[1]}, but there are {n} nodes.")
     if len(torch.unique(graph.ids)) != n:
-        raise DataError(f"Dataset {name}: node ids occur twice.")
+        known, counts = torch.unique(graph.ids, return_counts=True)
+        twice = int(known[counts > 1][0])
+        raise DataError(f"Dataset {name}: node ids occur twice, the first is {twice}.", "Give every node its own id.")
     if graph.split is None:
         return graph
     _check_split(graph, graph.split, name)
@@ -299,5 +306,8 @@ def _check_split(graph: Graph, own: Split, name: str) -> None:
         for other, others in taken.items():
             shared = ids[torch.isin(ids, others)]
             if len(shared):
-                raise DataError(f"Dataset {name}: node {int(shared[0])} is both a {other} and a {part} node.")
+                raise DataError(
+                    f"Dataset {name}: node {int(shared[0])} is both a {other} and a {part} node.",
+                    "A node is in one mask at most.",
+                )
         taken[part] = ids

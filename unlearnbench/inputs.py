@@ -159,7 +159,10 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
     for cell in cells:
         graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
         if (name, repetition) not in training_nodes:
-            setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+            try:
+                setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+            except UsageError as error:  # what does not fit is said of a graph, which does not know its name
+                raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.cls.forgets:

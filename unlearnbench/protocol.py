@@ -115,7 +115,7 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
     labelled = graph.ids[graph.y >= 0].sort().values
     if len(labelled) < FOLDS:
         raise UsageError(
-            f"Dataset {dataset} has {len(labelled)} labelled nodes; {FOLDS} folds need at least {FOLDS}.",
+            f"there are {len(labelled)} labelled nodes; {FOLDS} folds need at least {FOLDS}.",
             "Use a larger graph.",
         )
     chance = seeds.generator(base, "folds", dataset, repetition // FOLDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -13,12 +14,29 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import TypedDict
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 
 SCHEMA = 1
 OUTCOMES = ("ok", "diverged", "refused")
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
+
+# What tables take apart: it may be absent, but not be something else.
+_OBJECT, _NUMBER = (dict,), (int, float)
+_SHAPES: dict[str, tuple[type, ...]] = {
+    **{f"cell.{part}.params": _OBJECT for part in ("dataset", "method", "model")},
+    "cell.dataset.sha256": (str,),
+    "cell.protocol.forget": _OBJECT,
+    "cell.protocol.forget.kind": (str,),
+    "cell.protocol.forget.ratio": _NUMBER,
+    "cell.protocol.forget.ids": (list,),
+    "cell.protocol.split": (str, list),
+    "cell.training": _OBJECT,
+    **{f"provenance.{part}": (dict, type(None)) for part in ("packages", "plugins", "readings")},
+    **{f"provenance.readings.{part}": (dict, type(None)) for part in ("sources", "reasons")},
+    "partition.sizes": (list,),
+}
 
 Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
 
@@ -115,9 +133,28 @@ class Record(BaseModel):
                 raise ValueError(f"cell.{name} is not a whole number")
         if not isinstance(self.provenance.get("machine"), str):
             raise ValueError("provenance.machine is missing")
+        self._check_shapes()
         if (self.error is not None) != (self.status in FAILURES):
             raise ValueError(f"status {self.status} {'with' if self.error else 'without'} an error")
         return self
+
+    def _check_shapes(self) -> None:
+        for place, kinds in _SHAPES.items():
+            head, *rest = place.split(".")
+            value: Any = getattr(self, head)
+            for key in rest:
+                if not isinstance(value, dict) or key not in value:
+                    break
+                value = value[key]
+            else:
+                if type(value) not in kinds:
+                    raise ValueError(f"{place} is {value!r}")
+        split = self.cell["protocol"].get("split", [])
+        if split != "own" and not (isinstance(split, list) and all(type(share) in _NUMBER for share in split)):
+            raise ValueError(f"cell.protocol.split is {split!r}")
+        sizes = (self.partition or {}).get("sizes", [])
+        if not all(type(size) is int for size in sizes):
+            raise ValueError(f"partition.sizes is {sizes!r}")
 
     @property
     def machine(self) -> str:
@@ -140,10 +177,11 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Write as strict JSON, the same text for equal records."""
+        """Write as strict JSON, the same text for equal records; a checksum of all the rest is in it."""
         plain = self.model_dump(mode="json", by_alias=True)
         if self.audit is None:
             del plain["audit"]
+        plain["checksum"] = _checksum(plain)
         return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
 
 
@@ -151,6 +189,8 @@ def _finite(value: Any, where: str, notes: list[str]) -> Any:
     """Replace numbers that are not finite by null, and numbers of numpy by plain ones."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{where} is too large a number")
     if isinstance(value, float) and not math.isfinite(value):
         if where.split(".")[0] == "cell":
             raise ValueError(f"{where} is {value}: a cell holds finite numbers only")
@@ -167,8 +207,8 @@ def read_record(path: Path) -> Record:
     """Read one record.
 
     Raises:
-        DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, or lies under
-            a name that is not its own.
+        DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, was changed after it
+            was written, or lies under a name that is not its own.
         SchemaVersionError: An older or a newer unlearnbench wrote it.
     """
     remedy = "Delete the file and run the same command again: the cell is computed anew."
@@ -192,6 +232,8 @@ def read_record(path: Path) -> Record:
             f"{path}: schema {plain['schema']} is older than this unlearnbench reads ({SCHEMA}).",
             "Run the cells again into another --out, or read the file with the version that wrote it.",
         )
+    # Records from before there were checksums have none.
+    checksum = plain.pop("checksum", None)
     try:
         record = Record.model_validate(plain)
     except ValidationError as error:
@@ -200,7 +242,16 @@ def read_record(path: Path) -> Record:
         raise DamagedRecordError(f"{path}: {where}: {first['msg']}.", remedy) from None
     if path.name != record.file_name:
         raise DamagedRecordError(f"{path}: holds the record {record.file_name}.", "Give the file its own name back.")
+    if checksum is not None and checksum != _checksum(plain):
+        raise DamagedRecordError(f"{path}: changed after it was written: its checksum is another.", remedy)
+    if not hashlib.sha256(canonical_json(record.cell).encode()).hexdigest().startswith(record.key):
+        raise DamagedRecordError(f"{path}: its key is that of another cell.", remedy)
     return record
+
+
+def _checksum(plain: Mapping[str, Any]) -> str:
+    """Hash what a record says, however it is laid out; a number that is not finite equals nothing."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _refuse_constant(token: str) -> float:

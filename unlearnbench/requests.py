@@ -53,17 +53,21 @@ class Forget:
     def _check_ids(self) -> None:
         assert self.ids is not None
         if not self.ids:
-            raise UsageError(f"--forget names no {self.kind}.")
+            raise UsageError(f"--forget names no {self.kind}.", f"Name at least one {self.kind}, or leave it out.")
         if any(isinstance(one, tuple) != (self.kind == "edge") for one in self.ids):
             example = "10-20,20-37" if self.kind == "edge" else "10,20"
             raise UsageError(f"--forget does not name {self.kind}s.", f"Example: --forget {example}")
         if self.kind == "edge" and any(a == b for a, b in self._pairs()):
             loop = next(a for a, b in self._pairs() if a == b)
-            raise UsageError(f"--forget {loop}-{loop}: a self-loop is no edge between two nodes.")
+            raise UsageError(f"--forget {loop}-{loop}: a self-loop is no edge between two nodes.", "Leave it out.")
         named = ["-".join(map(str, pair)) for pair in self._pairs()] or [str(one) for one in self.ids]
         twice = next((one for one in named if named.count(one) > 1), None)
         if twice is not None:
-            raise UsageError(f"--forget names {twice} twice.")
+            raise UsageError(f"--forget names {twice} twice.", "Leave one out.")
+        ends = [end for one in self.ids for end in (one if isinstance(one, tuple) else (one,))]
+        strange = next((end for end in ends if not -(2**63) <= end < 2**63), None)
+        if strange is not None:
+            raise UsageError(f"--forget {strange}: not the id of a node.", "Ids are whole numbers of 64 bits.")
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Give the pairs named, lower id first."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
-from unlearnbench.files import TEMPORARY, make_folder, safe_name, write_whole
+from unlearnbench.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
 from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
 
 POLICIES = ("only-missing", "never", "always")
@@ -57,7 +57,7 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
         problems: Where errors of unreadable files are put; without it the first one is raised.
 
     Raises:
-        DamagedRecordError: A file is damaged and no list was given.
+        DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
         SchemaVersionError: A file has another schema and no list was given.
     """
     paths = (root / "records").glob("*/*/*/*.json")
@@ -65,7 +65,7 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
         if path.name.startswith("."):
             continue
         try:
-            yield read_record(path)
+            yield _read_inside(path, root)
         except UnlearnbenchError as error:
             if problems is None:
                 raise
@@ -98,6 +98,14 @@ def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Pa
     return removed
 
 
+def _read_inside(path: Path, root: Path) -> Record:
+    if leads_out(path, root):
+        raise DamagedRecordError(
+            f"{path}: a link leads out of {root}; it is not followed.", "Put the record itself there."
+        )
+    return read_record(path)
+
+
 class Store:
     """The records of one results folder, written by one machine.
 
@@ -115,9 +123,13 @@ class Store:
         self.problems: list[UnlearnbenchError] = []
 
     def folder(self, record: Record) -> Path:
-        """Give the folder of a record's files."""
+        """Give the folder of a record's files.
+
+        Raises:
+            UsageError: A link leads out of the results folder.
+        """
         names = (self.machine, record.cell["dataset"]["name"], record.cell["method"]["name"])
-        return self.root.joinpath("records", *(safe_name(name) for name in names))
+        return inside(self.root.joinpath("records", *(safe_name(name) for name in names)), self.root)
 
     def path(self, record: Record) -> Path:
         """Give the path of a record."""
@@ -133,7 +145,7 @@ class Store:
         """
         for path in self._files(key):
             try:
-                read_record(path)
+                _read_inside(path, self.root)
             except DamagedRecordError as error:
                 self.problems.append(error)
                 continue
@@ -148,7 +160,7 @@ class Store:
             SchemaVersionError: It has one of another schema.
         """
         for path in self._files(key):
-            return read_record(path)
+            return _read_inside(path, self.root)
         return None
 
     def find_failure(self, key: str) -> Record | None:
@@ -159,7 +171,7 @@ class Store:
             SchemaVersionError: It is of another schema.
         """
         for path in self._files(key, ".error.json"):
-            return read_record(path)
+            return _read_inside(path, self.root)
         return None
 
     def wanted(self, key: str, policy: Policy) -> bool:
@@ -172,8 +184,9 @@ class Store:
                 `always`: everything.
 
         Raises:
-            UsageError: Another policy.
+            UsageError: Another policy, or a link leads out of the folder where records go.
         """
+        inside(self.root / "records" / safe_name(self.machine), self.root)
         if policy == "always":
             return True
         if policy == "never":
@@ -202,7 +215,7 @@ class Store:
             WriteError: It cannot be written; an earlier record is still whole.
         """
         self._check(record, failure=False)
-        folder = make_folder(self.folder(record))
+        folder = make_folder(inside(self.folder(record), self.root))
         if arrays is not None:
             plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
             write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
@@ -219,7 +232,7 @@ class Store:
             WriteError: It cannot be written.
         """
         self._check(record, failure=True)
-        path = make_folder(self.folder(record)) / record.file_name
+        path = make_folder(inside(self.folder(record), self.root)) / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         return path
 
@@ -230,6 +243,10 @@ class Store:
             DamagedRecordError: They are missing or cannot be read.
         """
         path = self.folder(record) / f"{record.key}.npz"
+        if leads_out(path, self.root):
+            raise DamagedRecordError(
+                f"{path}: a link leads out of {self.root}; it is not followed.", "Remove the link."
+            )
         try:
             # numpy leaves a file it opened itself open when the archive turns out to be damaged.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
@@ -242,7 +259,7 @@ class Store:
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
         """Write what the machine is, unless that already stands there."""
-        path = make_folder(self.root / "machines") / f"{safe_name(self.machine)}.json"
+        path = make_folder(inside(self.root / "machines", self.root)) / f"{safe_name(self.machine)}.json"
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
         if not path.is_file() or path.read_bytes() != text.encode("ascii"):

@@ -193,7 +193,7 @@ class _Lines:
 def _bar(plan: Plan, compute: Compute) -> list[Record]:
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     # A slow beat: drawing takes time from the thread that is being timed.

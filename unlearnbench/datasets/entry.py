@@ -12,6 +12,41 @@ from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Split
 
 Features = Literal["given", "degree", "constant"]
+# More than any published graph has; a larger label is an id, or a number that was read wrongly.
+MOST_CLASSES = 100_000
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def plain_values(name: str, value: Any) -> Any:
+    """Make a tensor that holds its numbers itself, in a type that torch computes with.
+
+    Args:
+        name: What it is called in the file.
+        value: A tensor of any layout and type; anything else is given back.
+
+    Returns:
+        A dense tensor on the CPU that asks for no gradient; unsigned numbers as int64.
+
+    Raises:
+        DataError: It holds no numbers, or one that int64 cannot hold.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    try:
+        dense = value.detach()
+        dense = (dense if dense.layout == torch.strided else dense.to_dense()).cpu()
+        if dense.is_quantized:
+            dense = dense.dequantize()
+        if dense.dtype not in _UNSIGNED:
+            return dense
+        whole = dense.to(torch.int64)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{name} holds no plain numbers ({reason}).", "Save a dense tensor of numbers.") from None
+    if bool((whole < 0).any()):
+        number = int(whole[whole < 0][0]) + 2**64
+        raise DataError(f"{name} holds {number}, too large for 64 bits with a sign.", "Number the nodes anew.")
+    return whole
 
 
 def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
@@ -24,7 +59,7 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
         int64 [n], -1 where there is no label, and what should be said about it.
 
     Raises:
-        DataError: Several labels a node, a label that is not a whole number, or no label at all.
+        DataError: Several labels a node, a label that is not a whole number or too large, or no label at all.
     """
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -42,7 +77,12 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
             row = int(torch.nonzero(odd)[0])
             raise DataError(f"label {y[row].item():g} in row {row} is not a whole number.", "Number the classes.")
         notes.append(f"labels are {str(y.dtype).removeprefix('torch.')}; all are whole numbers and taken as classes.")
-    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0) if y.is_floating_point() else y).to(torch.int64)
+    if bool((y >= MOST_CLASSES).any()):
+        row = int(torch.nonzero(y >= MOST_CLASSES)[0])
+        raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")
+    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0).clamp(min=-1) if y.is_floating_point() else y).to(
+        torch.int64
+    )
     labels = labels.clamp(min=-1)
     unlabelled = int((labels < 0).sum())
     if unlabelled == len(labels):
@@ -67,10 +107,14 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
         DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
     """
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise DataError(f"edge_index has shape {list(edge_index.shape)}, expected [2, E].")
+        raise DataError(
+            f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs."
+        )
+    if edge_index.is_complex() or (edge_index.dtype == torch.bool and edge_index.numel()):
+        raise DataError(f"edge_index is {edge_index.dtype}.", "It holds positions of nodes: whole numbers.")
     edges = edge_index.to(torch.int64)
     if edge_index.is_floating_point() and not torch.equal(edges.to(edge_index.dtype), edge_index):
-        raise DataError("edge_index holds numbers that are not whole.")
+        raise DataError("edge_index holds numbers that are not whole.", "It holds positions of nodes: whole numbers.")
     outside = (edges < 0) | (edges >= num_nodes)
     if bool(outside.any()):
         column = int(torch.nonzero(outside)[0, 1])
@@ -128,7 +172,10 @@ def node_ids(ids: Tensor | None, num_nodes: int) -> Tensor:
     if ids is None:
         return torch.arange(num_nodes)
     if ids.shape != (num_nodes,) or ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        raise DataError(f"ids are {ids.dtype} of shape {list(ids.shape)}, expected whole numbers, [{num_nodes}].")
+        raise DataError(
+            f"ids are {ids.dtype} of shape {list(ids.shape)}, expected whole numbers, [{num_nodes}].",
+            "Give every node one id, or leave ids out.",
+        )
     return ids.to(torch.int64)
 
 
@@ -149,7 +196,9 @@ def number_of_classes(declared: Any, y: Tensor) -> int:
         value: Any = declared.item() if isinstance(declared, Tensor) else declared
         count = operator.index(value)
     except (TypeError, RuntimeError):
-        raise DataError(f"num_classes is {declared!r}, not a whole number.") from None
+        raise DataError(f"num_classes is {declared!r}, not a whole number.", "Give one whole number.") from None
+    if count > MOST_CLASSES:
+        raise DataError(f"num_classes is {count}.", f"At most {MOST_CLASSES} classes can be used.")
     if count < least:
         raise DataError(f"label {least - 1} with {count} classes.", f"num_classes must be at least {least}.")
     return count
@@ -188,8 +237,12 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
         columns.append(mask.to(torch.bool))
     counts = {mask.shape[1] for mask in columns}
     if len(counts) > 1:
-        raise DataError(f"the masks hold different numbers of splits: {sorted(counts)}.")
+        raise DataError(
+            f"the masks hold different numbers of splits: {sorted(counts)}.", "Give as many columns in each."
+        )
     (count,) = counts
+    if count == 0:
+        raise DataError("the masks hold no split.", "Give one column for each split, or use --split folds.")
     known = "0" if count == 1 else f"0 to {count - 1}"
     if choice is None and count != 1:
         raise UsageError(

@@ -16,9 +16,10 @@ from unlearnbench.datasets.entry import (
     node_ids,
     number_of_classes,
     own_split,
+    plain_values,
 )
 from unlearnbench.datasets.user_files import ARRAYS, read_graph_file
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph, checked
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -71,15 +72,22 @@ class File(Dataset):
         if not self.params.path:
             return "needs a path: file:PATH"
         path = self._path()
-        return f"in {path}" if path.exists() else f"not there: {path}"
+        try:
+            return f"in {path}" if path.exists() else f"not there: {path}"
+        except OSError as error:
+            return f"not there: {path}: {error.strerror}"
 
     def _path(self) -> Path:
         if not self.params.path:
             raise UsageError("file: no path is named.", "Write file:PATH.")
-        return Path(self.params.path).expanduser()
+        try:
+            return Path(self.params.path).expanduser()
+        except RuntimeError:
+            raise DataError(f"{self.params.path}: there is no such user.", "Write the whole path.") from None
 
     def _graph(self, found: dict[str, Any]) -> Graph:
         ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
+        found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
         y, notes = class_labels(found["y"])
         self.notes = [*([f"ignored: {', '.join(ignored)}."] if ignored else []), *notes]
         edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)

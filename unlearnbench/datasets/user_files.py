@@ -6,7 +6,6 @@ import pickle
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,14 @@ from unlearnbench.errors import DataError
 ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", "num_classes")
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
 NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
+# Without skipping, a row of the frame is a row of the file.
+_CSV: dict[str, Any] = {
+    "encoding": "utf-8-sig",
+    "skip_blank_lines": False,
+    "skipinitialspace": True,
+    "index_col": False,
+}
+_ID = re.compile(r"\s*[-+]?[0-9]{1,20}\s*")
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
 
@@ -40,9 +47,13 @@ def read_graph_file(path: Path) -> dict[str, Any]:
     Raises:
         DataError: It does not exist, is damaged, of another kind, or lacks labels or edges.
     """
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name too long, a loop of links
+        raise DataError(f"{path} cannot be read: {error.strerror}.", "Name another path.") from None
+    if is_folder:
         return read_tables(path)
-    if not path.is_file():
+    if not is_file:
         raise DataError(f"{path} does not exist.", "Name a .pt or .npz file, or a folder with edges.csv.")
     readers = {".pt": read_torch_file, ".pth": read_torch_file, ".npz": read_archive}
     if path.suffix.lower() not in readers:
@@ -63,6 +74,7 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is damaged, holds anything else, or would run something.
     """
+    _check_sums(path)
     try:
         with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
@@ -75,6 +87,8 @@ def read_torch_file(path: Path) -> dict[str, Any]:
             f"{path} cannot be read safely: {asked}; it was not run.",
             "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors.",
         ) from None
+    except PermissionError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.", "Check the file's permissions.") from None
     except Exception as error:  # a damaged file can fail in any way its instructions can
         raise DataError(f"{path} is damaged ({type(error).__name__}).", "Save it again.") from None
     if isinstance(value, tuple) and value:
@@ -89,8 +103,21 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     found = {str(key): entry for key, entry in value.items() if entry is not None}
     for name in ARRAYS:
         if name in found and not isinstance(found[name], Tensor) and name != "num_classes":
-            raise DataError(f"{path}: {name} is a {type(found[name]).__name__}, not a tensor.")
+            raise DataError(
+                f"{path}: {name} is a {type(found[name]).__name__}, not a tensor.", "Save tensors: torch.tensor(...)."
+            )
     return found
+
+
+def _check_sums(path: Path) -> None:
+    """Compare a torch file with the checksums in it, which torch itself does not read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            wrong = archive.testzip()
+    except Exception:  # not a zip, or too damaged to tell: torch will say so
+        return
+    if wrong is not None:
+        raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
 
 
 def read_archive(path: Path) -> dict[str, Any]:
@@ -100,19 +127,13 @@ def read_archive(path: Path) -> dict[str, Any]:
         DataError: The file is damaged or holds pickled objects under a name of `ARRAYS`.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a file it opened itself open when the archive turns out to be damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: torch.from_numpy(archive[name]) for name in archive.files if name in ARRAYS}
             others: dict[str, Any] = {name: None for name in archive.files if name not in ARRAYS}
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        OSError,
-        EOFError,
-        AttributeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except PermissionError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.", "Check the file's permissions.") from None
+    except Exception as error:  # a damaged archive can fail in any way: its zip, its headers, their sizes
         raise DataError(
             f"{path} cannot be read as an archive of arrays ({type(error).__name__}: {error}).",
             "Save plain arrays: numpy.savez(PATH, x=..., y=..., edge_index=...).",
@@ -143,14 +164,17 @@ def read_tables(folder: Path) -> dict[str, Any]:
     at = _positions(index, label_ids, folder / LABELS, home)
     if len(np.unique(at)) != len(at):
         row = int(np.flatnonzero(pd.Series(at).duplicated())[0])
-        raise DataError(f"{folder / LABELS}, row {row + 2}: node {label_ids[row]} stands there twice.")
+        raise DataError(
+            f"{folder / LABELS}, row {row + 2}: node {label_ids[row]} stands there twice.",
+            "Keep one row for each node.",
+        )
     y[at] = _numbers(labels.iloc[:, 1], folder / LABELS)
     ends = [_positions(index, _whole(edges, column, folder / EDGES), folder / EDGES, home) for column in (0, 1)]
     found: dict[str, Any] = dict.fromkeys(edges.columns[2:])
     if features is not None:
         columns = [_numbers(features.iloc[:, at], folder / NODES) for at in range(1, features.shape[1])]
         found["x"] = torch.from_numpy(np.stack(columns, axis=1))
-    whole = not np.isnan(y).any() and np.array_equal(y, np.rint(y))
+    whole = bool((np.abs(y) < 2**53).all()) and np.array_equal(y, np.rint(y))
     found["y"] = torch.from_numpy(y.astype(np.int64) if whole else y)
     return {**found, "edge_index": torch.from_numpy(np.stack(ends)), "ids": torch.from_numpy(ids)}
 
@@ -159,14 +183,16 @@ def _table(path: Path, columns: int) -> pd.DataFrame:
     if not path.is_file():
         raise DataError(f"{path} does not exist.", f"A folder holds {EDGES}, {LABELS} and {NODES}.")
     try:
-        # Without skipping, a row of the frame is a row of the file.
-        frame = pd.read_csv(path, encoding="utf-8-sig", skip_blank_lines=False, skipinitialspace=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+            frame: pd.DataFrame = pd.read_csv(path, **_CSV)
+    except pd.errors.ParserWarning:  # pandas would drop what is too much
+        raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.") from None
     except (ValueError, OSError) as error:
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.", "It must be CSV in UTF-8.") from None
     if frame.shape[1] < columns:
         raise DataError(f"{path} has {frame.shape[1]} column, expected {columns} or more.", "Separate with commas.")
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.")
     if re.fullmatch(r"[-+]?\d+(\.\d*)?", str(frame.columns[0])):
         raise DataError(f"{path}, row 1: {frame.columns[0]!r} is no heading.", "Name the columns in row 1.")
     return frame
@@ -185,14 +211,16 @@ def _numbers(column: pd.Series[Any], path: Path) -> Any:
 def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
     """Read ids: int64."""
     column = frame.iloc[:, at]
-    if len(column) == 0 or pd.api.types.is_integer_dtype(column):
+    if len(column) == 0 or (pd.api.types.is_integer_dtype(column) and column.dtype != np.uint64):
         return column.to_numpy(dtype=np.int64, copy=True)
-    numbers = pd.to_numeric(column, errors="coerce")
-    wrong = np.flatnonzero((numbers.isna() | (numbers != numbers.round())).to_numpy())
-    row = int(wrong[0]) if len(wrong) else 0
-    raise DataError(
-        f"{path}, row {row + 2}: {_shown(column.iloc[row])} is not the id of a node.", "Ids are whole numbers."
-    )
+    # pandas has made other things of the text: the file is asked again what stood there.
+    texts = pd.read_csv(path, **_CSV, dtype=str, keep_default_na=False, usecols=[at]).iloc[:, 0]
+    ids = [int(text) if _ID.fullmatch(text) else 2**63 for text in texts]
+    row = next((row for row, number in enumerate(ids) if not -(2**63) <= number < 2**63), None)
+    if row is not None:
+        shown = repr(texts[row]) if texts[row].strip() else "an empty field"
+        raise DataError(f"{path}, row {row + 2}: {shown} is not the id of a node.", "Ids are whole numbers of 64 bits.")
+    return np.array(ids, dtype=np.int64)
 
 
 def _shown(value: Any) -> str:

@@ -81,7 +81,7 @@ def load_records(path: str | Path) -> pd.DataFrame:
     for problem in problems:
         warnings.warn(str(problem), stacklevel=2)
     if not records:
-        unread = f" ({len(problems)} files could not be read)" if problems else ""
+        unread = f" ({len(problems)} files could not be read; first: {problems[0].message})" if problems else ""
         unread += " of runs, only of audits" if found else ""
         raise NothingMatchedError(
             f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.files import safe_name, write_whole
+from unlearnbench.files import inside, safe_name, write_whole
 from unlearnbench.report.aggregate import METRICS, STATUSES, Aggregate, aggregate
 from unlearnbench.report.audits import audit_frame_of, raw
 from unlearnbench.report.averages import mean
@@ -46,6 +46,7 @@ def build(results: Path, out: Path) -> list[Path]:
     """
     files = contents(results)
     for name, content in files.items():
+        inside((out / name).parent, out)
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         write_whole(out / name, content)
     heads = {content.split(b"\n", 1)[0] for content in files.values()}

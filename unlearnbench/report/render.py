@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -44,7 +45,18 @@ def render(tables: Sequence[Table], style: str = "text") -> str:
     writers = {"text": _text, "md": _markdown, "latex": _latex}
     if style not in writers:
         raise unknown_name("format", style, FORMATS)
-    return "\n".join(writers[style](table) for table in tables)
+    return "\n".join(writers[style](_printable_table(table)) for table in tables)
+
+
+def printable(text: str) -> str:
+    r"""Write what a terminal would act on, and what no file can hold, as `\x1b`: a label may come from anyone."""
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+
+
+def _printable_table(table: Table) -> Table:
+    shown = table.shown.map(lambda cell: printable(str(cell)))
+    notes = tuple(map(printable, table.notes))
+    return replace(table, caption=printable(table.caption), shown=shown, notes=notes)
 
 
 def csv_text(data: pd.DataFrame) -> str:
@@ -52,7 +64,7 @@ def csv_text(data: pd.DataFrame) -> str:
 
     Numbers have up to ten significant digits; what is missing is empty. A text that begins with
     `=`, `+`, `-`, `@` or a control character gets an apostrophe in front, so that no spreadsheet
-    takes it for a formula.
+    takes it for a formula. Half a surrogate pair, which no file can hold, is written as `\udc80`.
     """
     lines = [",".join(_quoted(str(name)) for name in data.columns)]
     lines += [",".join(_quoted(_csv_cell(value)) for value in row) for row in data.itertuples(index=False, name=None)]
@@ -61,6 +73,7 @@ def csv_text(data: pd.DataFrame) -> str:
 
 def _csv_cell(value: Any) -> str:
     if isinstance(value, str):
+        value = value.encode("utf-8", "backslashreplace").decode("utf-8")
         return f"'{value}" if value.startswith(_FORMULA) else value
     if pd.isna(value):
         return ""
