@@ -27,7 +27,11 @@ def command() -> None:
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*KINDS, "method"]), required=True, help="What it brings.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where its folder is made: default, here."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where its folder is made; default: here.",
 )
 @options.debug
 def new(name: str, kind: str, out: Path, debug: bool) -> None:

@@ -46,8 +46,15 @@ def check_component(
     check_needs([spec])
     resolve(catalogue, "model", model)
     case, made, crashes = Case(spec, catalogue, model, data_root), toys(), Crashes()
+    failed: set[str] = set()
     for rule in rules_of(spec.kind):
-        yield try_rule(rule, case, made, crashes)
+        lacking = [name for name in rule.needs if name in failed]
+        if lacking:
+            yield Result(rule.name, rule.promise, skipped=f"not tried while {', '.join(lacking)} fails")
+            continue
+        result = try_rule(rule, case, made, crashes)
+        failed |= {rule.name} if result.faults else set()
+        yield result
 
 
 class Conformance:

@@ -14,6 +14,7 @@ from unlearnbench.task import Task, View
 from unlearnbench.testing.graphs import EQUAL, ISOLATED, NO_EDGES, ONE_CLASS, ONE_NODE_SHARDS, ONE_SHARD, PLAIN, Toy
 from unlearnbench.testing.rules.base import (
     TOLERANCE,
+    UNEQUAL,
     Case,
     Fault,
     Rule,
@@ -135,6 +136,7 @@ def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
             answers.append(_learned(case, toy))
     differs = difference(*answers)
     if differs:
+        case.memory[UNEQUAL] = True
         yield Fault(
             f"Two aggregators of the same task differ: {differs}.",
             'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
@@ -147,7 +149,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
             answer = _learned(case, toy)
         return answer, used
 
-    yield from check_chance(run, difference)
+    yield from check_chance(case, run, difference)
 
 
 def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:

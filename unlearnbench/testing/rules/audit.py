@@ -20,6 +20,7 @@ from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import Toy, toy_graph
 from unlearnbench.testing.rules.base import (
     EPOCHS,
+    UNEQUAL,
     Case,
     Fault,
     Rule,
@@ -125,6 +126,7 @@ def _gives_the_same_finding(case: Case, toy: Toy) -> Iterator[Fault]:
     with same_chance(0):
         again = case.build().examine(_subject(case, _methods(case)[0]))
     if _told(first) != _told(again):
+        case.memory[UNEQUAL] = True
         yield Fault("The same cell gives another finding.", "Draw from subject.task(run).generator(...) alone.")
 
 
@@ -132,7 +134,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
     def differ(one: Any, other: Any) -> str:
         return "" if _told(one) == _told(other) else "another finding"
 
-    yield from check_chance(lambda seed: _examined(case, 0 if seed == 1 else seed), differ)
+    yield from check_chance(case, lambda seed: _examined(case, 0 if seed == 1 else seed), differ)
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:

@@ -15,7 +15,7 @@ from unlearnbench.errors import DataError, MissingDataError, UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Forget
 from unlearnbench.testing.graphs import Toy
-from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped, check_chance, same_chance
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped, check_chance, same_chance
 
 _LEAST_CLASSES = 2
 
@@ -80,6 +80,7 @@ def _gives_the_same_graph(case: Case, toy: Toy) -> Iterator[Fault]:
     with same_chance(0):
         again = _load(case)
     if first.checksum() != again.checksum():
+        case.memory[UNEQUAL] = True
         apart = [name for name in ("x", "y", "edge_index", "ids") if not _equal(first, again, name)]
         yield Fault(
             f"Loaded twice it is another graph: {', '.join(apart) or 'its split'} differ.",
@@ -99,7 +100,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
             graph = _load(case)
         return graph.checksum(), used
 
-    yield from check_chance(run, lambda one, other: "" if one == other else "another graph")
+    yield from check_chance(case, run, lambda one, other: "" if one == other else "another graph")
 
 
 def _says_what_is_missing(case: Case, toy: Toy) -> Iterator[Fault]:

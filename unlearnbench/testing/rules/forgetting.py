@@ -179,6 +179,7 @@ def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault(f"Run as a cell it ends with status {record.status}: {said}.", "See the message.")
 
 
+_ANSWERS = ("answers",)
 RULES = (
     Rule("heeds-the-request", "a method that claims something changes when it is told to forget", _heeds_the_request),
     Rule("holds-nothing", "after a request nothing of the forgotten nodes can be reached from it", _holds_nothing),
@@ -188,15 +189,28 @@ RULES = (
         "a second and a third request are served",
         _serves_a_second_request,
         (PLAIN, ISOLATED, ONE_CLASS),
+        _ANSWERS,
     ),
-    Rule("empty-shards", "it works when a whole shard is forgotten", _bears_an_emptied_shard, (PLAIN, NO_EDGES)),
+    Rule(
+        "empty-shards",
+        "it works when a whole shard is forgotten",
+        _bears_an_emptied_shard,
+        (PLAIN, NO_EDGES),
+        _ANSWERS,
+    ),
     Rule(
         "one-node-left",
         "it works, or says that it cannot, when all nodes but one are forgotten",
         _bears_a_single_node,
         (ISOLATED,),
+        _ANSWERS,
     ),
-    Rule("edges", "requests of edges are served, if it says so", _serves_edges),
-    Rule("claim", "a claim to be exact holds, bit for bit", _holds_its_claim),
-    Rule("cell", "the harness runs it as a cell, with a record", _runs_as_a_cell),
+    Rule("edges", "requests of edges are served, if it says so", _serves_edges, needs=_ANSWERS),
+    Rule(
+        "claim",
+        "a claim to be exact holds, bit for bit",
+        _holds_its_claim,
+        needs=("answers", "same-answer", "heeds-the-request", "holds-nothing", "kept"),
+    ),
+    Rule("cell", "the harness runs it as a cell, with a record", _runs_as_a_cell, needs=_ANSWERS),
 )

@@ -65,17 +65,15 @@ class Life:
         return found
 
 
-def live(case: Case, toy: Toy, requests: Sequence[Request] | None = None, whole: Graph | None = None) -> Life:
+def live(case: Case, toy: Toy, requests: Sequence[Request] | None = None) -> Life:
     """Train a method, tell it to forget, and ask it before and after.
 
     Args:
         case: The method.
         toy: Where.
         requests: One after the other; default: one, of every fifth training node.
-        whole: The graph, if not the toy's.
     """
-    whole = toy.whole if whole is None else whole
-    task = replace(case.task(toy), graph=whole.induced(toy.train))
+    whole, task = toy.whole, case.task(toy)
     start, method = task, trained(case, toy, task)
     before = copied(method.state())
     answers = {view: [_asked(method, whole, toy, toy.train, view)] for view in VIEWS}

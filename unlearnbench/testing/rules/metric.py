@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.metrics.base import Metric
 from unlearnbench.testing.graphs import ONE_CLASS, PLAIN, Toy
-from unlearnbench.testing.rules.base import Case, Fault, Rule, check_chance, difference, same_chance
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, check_chance, difference, same_chance
 
 
 def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:
@@ -70,6 +70,7 @@ def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
         with same_chance(0):
             values.append(_score(case, labels.clone(), said.clone()))
     if values[0] != values[1]:
+        case.memory[UNEQUAL] = True
         yield Fault(
             f"The same predictions are scored {values[0]:g} and {values[1]:g}.", "Use labels and predictions alone."
         )
@@ -81,7 +82,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
             value = _score(case, *_predictions(toy))
         return value, used
 
-    yield from check_chance(run, lambda one, other: "" if one == other else f"{one:g} and {other:g}")
+    yield from check_chance(case, run, lambda one, other: "" if one == other else f"{one:g} and {other:g}")
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:

@@ -14,6 +14,7 @@ from unlearnbench.testing.graphs import TOYS, Toy, toy_task
 from unlearnbench.testing.rules.base import (
     EPOCHS,
     TOLERANCE,
+    UNEQUAL,
     Case,
     Fault,
     Rule,
@@ -127,6 +128,7 @@ def _state(case: Case, toy: Toy, seed: int) -> tuple[Mapping[str, Tensor], list[
 def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
     differs = difference(_state(case, toy, 0)[0], _state(case, toy, 0)[0])
     if differs:
+        case.memory[UNEQUAL] = True
         yield Fault(
             f"Two trainings of the same task differ: {differs}.",
             "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
@@ -134,7 +136,7 @@ def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    yield from check_chance(lambda seed: _state(case, toy, seed), difference)
+    yield from check_chance(case, lambda seed: _state(case, toy, seed), difference)
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:

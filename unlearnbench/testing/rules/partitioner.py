@@ -14,6 +14,7 @@ from unlearnbench.requests import Request
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import EQUAL, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules.base import (
+    UNEQUAL,
     Case,
     Fault,
     Rule,
@@ -88,11 +89,11 @@ def _is_balanced(case: Case, toy: Toy) -> Iterator[Fault]:
     if case.spec.cls.may_be_empty:
         raise Skipped("it says that shards may be empty, and so of any size")
     answer = _shards(case, toy)
-    if answer.dtype != torch.int64 or answer.shape != toy.train.shape:
+    if answer.dtype != torch.int64 or answer.shape != toy.train.shape or int(answer.min()) < 0:
         raise Skipped("it does not place every node")
     slack = float(getattr(case.spec.params, "slack", SLACK))
     low, high = shard_bounds(len(answer), toy.num_shards, slack)
-    sizes = torch.bincount(answer.clamp(min=0), minlength=toy.num_shards)
+    sizes = torch.bincount(answer, minlength=toy.num_shards)
     if int(sizes.min()) < low or int(sizes.max()) > high:
         yield Fault(
             f"Shards have {int(sizes.min())} to {int(sizes.max())} nodes; the protocol wants {low} to {high}"
@@ -107,6 +108,7 @@ def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
         with same_chance(0):
             answers.append(_shards(case, toy))
     if not torch.equal(*answers):
+        case.memory[UNEQUAL] = True
         yield Fault(
             "Two calls with the same task give different answers.",
             'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
@@ -119,7 +121,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
             answer = _shards(case, toy)
         return answer, used
 
-    yield from check_chance(run, lambda one, other: "" if torch.equal(one, other) else "other shards")
+    yield from check_chance(case, run, lambda one, other: "" if torch.equal(one, other) else "other shards")
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -133,7 +135,8 @@ def _uses_what_it_says(case: Case, toy: Toy) -> Iterator[Fault]:
     if case.spec.cls.uses_data:
         raise Skipped("it says that it uses data")
     graph = toy.graph
-    other = Graph(graph.x.flip(0) + 1, graph.y.flip(0), graph.edge_index[:, ::2], graph.ids, graph.num_classes)
+    order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))
+    other = Graph(graph.x[order] + 1, graph.y[order], graph.edge_index[:, ::2], graph.ids, graph.num_classes)
     whole = case.task(toy)
     moved = Task(other, whole.model, whole.training, whole.device, whole.seed)
     if not torch.equal(_shards(case, toy, whole), _shards(case, toy, moved)):

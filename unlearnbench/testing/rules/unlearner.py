@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
-from unlearnbench.graph import Graph
 from unlearnbench.testing.graphs import EQUAL, ONE_CLASS, ONE_NODE, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules import forgetting
 from unlearnbench.testing.rules.base import (
     TOLERANCE,
+    UNEQUAL,
     Case,
     Fault,
     Rule,
@@ -81,6 +81,7 @@ def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
         again = live(case, toy)
     differs = difference(first.all_tensors(), again.all_tensors())
     if differs:
+        case.memory[UNEQUAL] = True
         yield Fault(
             f"Two runs of the same task differ: {differs}.",
             'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
@@ -92,7 +93,7 @@ def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
         life, used = watched_life(case, toy, 0 if seed == 1 else seed)
         return life.all_tensors(), used
 
-    yield from check_chance(run, difference)
+    yield from check_chance(case, run, difference)
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -114,16 +115,19 @@ def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _sees_no_test_label(case: Case, toy: Toy) -> Iterator[Fault]:
-    whole = toy.whole
-    y = whole.y.clone()
-    at = whole.positions(toy.asked)
-    y[at] = (y[at] + 1) % whole.num_classes
-    other = Graph(whole.x, y, whole.edge_index, whole.ids, whole.num_classes)
     one, _ = watched_life(case, toy)
-    with same_chance(0):
-        two = live(case, toy, whole=other)
-    differs = difference(dict(one.before), dict(two.before)) or difference(one.all_tensors(), two.all_tensors())
-    if differs:
+    whole = toy.whole
+    at = whole.positions(toy.asked)
+    true = whole.y[at].clone()
+    # In place: a method that finds the whole graph, wherever, finds these labels.
+    whole.y[at] = (true + 1) % whole.num_classes
+    try:
+        with same_chance(0):
+            two = live(case, toy)
+    finally:
+        whole.y[at] = true
+    differs = difference(one.all_tensors(), two.all_tensors())
+    if differs and not case.memory.get(UNEQUAL):
         yield Fault(
             f"It learns from test labels: with the labels of test nodes permuted, {differs}.",
             "Use task.graph alone: a method is not to look for the dataset behind it.",
@@ -146,6 +150,7 @@ def _changes_nothing_when_asked(case: Case, toy: Toy) -> Iterator[Fault]:
         again = method.predict(query)
         if isinstance(first, Tensor) and not torch.equal(first, again):
             yield Fault("predict() answers the same question differently.", "Set networks to eval() in predict().")
+            return
         order = torch.arange(len(toy.asked) - 1, -1, -1)
         turned = method.predict(replace(query, targets=query.targets[order]))
         if first.shape == turned.shape and not torch.allclose(first[order], turned, atol=TOLERANCE):
