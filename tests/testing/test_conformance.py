@@ -10,6 +10,7 @@ import pytest
 import wrong_plugins
 from plugin_samples import FakePoint
 
+from unlearnbench.audits import controls
 from unlearnbench.component import Spec
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.plugins import Catalogue, load_catalogue
@@ -26,6 +27,8 @@ from unlearnbench.testing import (
 from unlearnbench.testing.conformance import Conformance, check_component, rules_of
 from unlearnbench.testing.graphs import TOYS, toys
 from unlearnbench.testing.rules.base import Fault, Result
+
+pytest_plugins = ["pytester"]
 
 FIRST_PARTY = load_catalogue(entry_points=metadata.entry_points(group="unlearnbench"))
 CLASSES: list[type[Conformance]] = [
@@ -54,9 +57,9 @@ SHORT = {
     "scrub": "scrub[epochs=2]",
     "exactness": "exactness[runs=5,permutations=99]",
     "controls": "controls[runs=4,permutations=199]",
-    "distance": "distance[runs=4,permutations=199]",
-    "partition-leakage": "partition-leakage[targets=2,worlds=2,draws=19]",
-    "sbm": "sbm[nodes=60]",
+    "distance": "distance[runs=8,permutations=1999]",
+    "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
+    "sbm": "sbm[num_nodes=60,num_edges=120]",
 }
 MODELS = {"cgu": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
@@ -75,7 +78,10 @@ def told(spec: Spec, catalogue: Catalogue, model: str = "gcn") -> list[Result]:
 
 
 @pytest.mark.parametrize(("kind", "name"), COMPONENTS)
-def test_every_first_party_component_conforms(kind: str, name: str, no_network: None) -> None:
+def test_every_first_party_component_conforms(
+    kind: str, name: str, no_network: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controls, "OVERFITTED_EPOCHS", 4)
     spec = resolve(FIRST_PARTY, kind, SHORT.get(name, name))
     results = told(spec, FIRST_PARTY, MODELS.get(name, "gcn"))
     assert [str(fault) for result in results for fault in result.faults] == []
@@ -153,7 +159,7 @@ class TestMean(AggregatorConformance):
 
 
 class TestRing(DatasetConformance):
-    spec = "sbm[nodes=60]"
+    spec = "sbm[num_nodes=60,num_edges=120]"
 
 
 AUTHOR = """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
+import sys
 from pathlib import Path
 
 import torch
@@ -207,8 +207,10 @@ class LearnsFromTestLabels(Wrong, PostHoc):
 
     def fit(self, task):
         super().fit(task)
-        graphs = (found for found in gc.get_objects() if type(found) is Graph and len(found.y) > len(task.graph.y))
-        whole = next(found for found in graphs if bool(found.contains(task.graph.ids).all()))
+        frame, whole = sys._getframe(), task.graph
+        while (frame := frame.f_back) is not None and whole is task.graph:
+            graphs = [found for found in frame.f_locals.values() if isinstance(found, Graph)]
+            whole = next((found for found in graphs if found.num_nodes > task.graph.num_nodes), whole)
         self._network = train_networks(task, [whole], [0])
 
     def update(self, network, task, request, retained):
