@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,13 @@ def test_rules_have_names_of_their_own_and_graphs_that_there_are() -> None:
         for rule in rules:
             assert set(rule.toys) <= set(TOYS)
             assert set(rule.needs) <= set(names[: names.index(rule.name)])
+
+
+def test_the_page_lists_every_rule_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plugin_hooks.md").read_text(encoding="utf-8")
+    for kind in KINDS:
+        (row,) = re.findall(rf"^\| {kind} \| (`.*) \|$", page, re.M)
+        assert re.findall(r"`([^`]+)`", row) == [rule.name for rule in rules_of(kind)[2:]]
 
 
 def test_toy_graphs_are_what_they_are_called() -> None:
