@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (
-    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "datasets"),
-    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
+    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
+    *("datasets", "partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
 )
 
 
@@ -40,19 +41,44 @@ TABLES = (
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
 )
+@click.option("--experiment", metavar="NAME", help="Only the cells that `run --experiment NAME` makes.")
+@click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
+@click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
+@click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Only these methods, and Retrain.")
 @options.debug
-def command(results: Path, table: str, style: str, against: str | None, figure: Path | None, debug: bool) -> None:
-    """Rebuild tables from the records in a results folder."""
+def command(
+    results: Path,
+    table: str,
+    style: str,
+    against: str | None,
+    figure: Path | None,
+    experiment: str | None,
+    datasets: tuple[str, ...],
+    models: tuple[str, ...],
+    methods: tuple[str, ...],
+    debug: bool,
+) -> None:
+    """Rebuild tables from the records in a results folder.
+
+    \b
+    Examples:
+      unlearnbench report
+      unlearnbench report --table utility --experiment graphrevoker-www24 --against paper
+      unlearnbench report --datasets cora --models gcn --methods sisa,graphrevoker --format md
+    """  # noqa: D301
+    from unlearnbench.brackets import split_names
     from unlearnbench.errors import NothingMatchedError, UsageError
+    from unlearnbench.plugins import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
     from unlearnbench.report.cost import build_cost_tables
     from unlearnbench.report.figures import check_figure, draw_poison
     from unlearnbench.report.published import published
     from unlearnbench.report.render import render
+    from unlearnbench.report.selection import Selection, select
     from unlearnbench.report.tables import build_tables
 
-    if against:
+    if against and table != "claims":
         published(table)
     if figure:
         if table != "poison":
@@ -62,13 +88,17 @@ def command(results: Path, table: str, style: str, against: str | None, figure: 
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_audits(results) if table == "audits" else load_records(results)
         audits = _audits(results) if table == "characteristics" else None
+    wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
+    if wanted.options():
+        frame = select(frame, wanted, load_catalogue())
+    source = shlex.quote(str(results)) + wanted.options()
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
     builders = {"audits": build_audit_tables, "cost": build_cost_tables}
     if table in builders:
-        tables = builders[table](frame, str(results))
+        tables = builders[table](frame, source)
     else:
-        tables = build_tables(frame, table, str(results), against == "paper", audits)
+        tables = build_tables(frame, table, source, against == "paper", audits)
     if not tables:
         raise NothingMatchedError(
             f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
