@@ -38,6 +38,14 @@ def test_ten_wrong_plugins_are_told_their_fault(command: Any, install: Write, na
     assert "Traceback" not in told.out + told.err
 
 
+def test_debug_shows_where_it_crashed(command: Any, install: Write) -> None:
+    install("ub-wrong", WRONG)
+    told = command("plugin", "check", "divides-by-size", "--debug")
+    assert told.code == 1
+    assert "Traceback (most recent call last)" in told.err
+    assert "ZeroDivisionError: division by zero" in told.err
+
+
 def test_a_component_that_conforms_ends_with_0(command: Any) -> None:
     told = command("plugin", "check", "mean")
     assert told.code == 0
@@ -56,7 +64,7 @@ def test_machines_get_every_rule(command: Any, install: Write) -> None:
     assert rules["places-every-node"]["status"] == "ok"
     assert rules["node-by-node"]["status"] == "skipped"
     (first, *_) = rules["balance"]["faults"]
-    assert sorted(first) == ["remedy", "what", "where"]
+    assert sorted(first) == ["remedy", "traceback", "what", "where"]
     told = command("plugin", "check", "hash", "--json")
     assert (told.code, json.loads(told.out)["conforms"]) == (0, True)
 

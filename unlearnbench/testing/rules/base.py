@@ -42,11 +42,13 @@ class Fault:
         what: What happened.
         remedy: What to do about it.
         where: On which toy graph; empty: it has to do with none.
+        traceback: Of a crash.
     """
 
     what: str
     remedy: str
     where: str = ""
+    traceback: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         """Write both, with the graph in front."""
@@ -169,7 +171,7 @@ def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) 
                 refused.append(f"{name}: {error.message}")
         except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
             text = f"{reason_of(error)}{_place(error, case)}."
-            fault = Fault(f"It crashes: {text}", _remedy(error, name), name)
+            fault = Fault(f"It crashes: {text}", _remedy(name), name, "".join(traceback.format_exception(error)))
             skipped += _once(crashes, text, faults, fault)
     tried = len(skipped) < len(rule.toys)
     why = "" if faults or tried else "; ".join(dict.fromkeys(skipped))
@@ -188,11 +190,12 @@ def _once(crashes: Crashes, text: str, faults: list[Fault], fault: Fault) -> lis
 
 def _merged(faults: Iterable[Fault]) -> Iterator[Fault]:
     """Tell a fault that was met on several graphs once."""
-    places: dict[tuple[str, str], list[str]] = {}
+    alike: dict[str, list[Fault]] = {}
     for fault in faults:
-        places.setdefault((fault.what, fault.remedy), []).append(fault.where)
-    for (what, remedy), where in places.items():
-        yield Fault(what, remedy, ", ".join(dict.fromkeys(place for place in where if place)))
+        alike.setdefault(fault.what, []).append(fault)
+    for first, *others in alike.values():
+        where = dict.fromkeys(fault.where for fault in (first, *others) if fault.where)
+        yield replace(first, where=", ".join(where))
 
 
 def _is_of_harness(error: BaseException) -> bool:
@@ -208,10 +211,10 @@ def _place(error: BaseException, case: Case) -> str:
     return f" (line {mine[-1].lineno} of {Path(mine[-1].filename).name}, in {mine[-1].name})" if mine else ""
 
 
-def _remedy(error: BaseException, where: str) -> str:
+def _remedy(where: str) -> str:
     if where == PLAIN:
-        return "See the traceback with --debug."
-    return f"Handle {where}, or raise UsageError with what a user can do."
+        return "Mend it; unlearnbench plugin check --debug shows the traceback."
+    return f"Handle {where}, or raise UsageError with what a user can do; --debug shows the traceback."
 
 
 # What is watched while a component is called
