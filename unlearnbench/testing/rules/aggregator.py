@@ -12,12 +12,8 @@ from unlearnbench.aggregation import Aggregator, Members
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, View
 from unlearnbench.testing.graphs import EQUAL, ISOLATED, NO_EDGES, ONE_CLASS, ONE_NODE_SHARDS, ONE_SHARD, PLAIN, Toy
-from unlearnbench.testing.rules.base import (
-    TOLERANCE,
-    UNEQUAL,
-    Case,
-    Fault,
-    Rule,
+from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule
+from unlearnbench.testing.rules.watching import (
     changed,
     check_chance,
     check_log_probabilities,

@@ -18,18 +18,8 @@ from unlearnbench.resolve import resolve
 from unlearnbench.runner import Surroundings
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import Toy, toy_graph
-from unlearnbench.testing.rules.base import (
-    EPOCHS,
-    UNEQUAL,
-    Case,
-    Fault,
-    Rule,
-    Skipped,
-    changed,
-    check_chance,
-    copies,
-    same_chance,
-)
+from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.watching import changed, check_chance, copies, same_chance
 
 _METHODS = ("retrain", "sisa[num_shards=4]")
 _NODES = 40

@@ -15,7 +15,8 @@ from unlearnbench.errors import DataError, MissingDataError, UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Forget
 from unlearnbench.testing.graphs import Toy
-from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped, check_chance, same_chance
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.watching import check_chance, same_chance
 
 _LEAST_CLASSES = 2
 

@@ -20,8 +20,9 @@ from unlearnbench.runner import Surroundings, run_cell
 from unlearnbench.task import Task, Training
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy, toy_graph
-from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped, check_log_probabilities, difference
+from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.lives import CPU, VIEWS, Life, fifth, fitting, live, question, watched_life
+from unlearnbench.testing.rules.watching import check_log_probabilities, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
 _SHOWN = 3

@@ -13,7 +13,8 @@ from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.testing.graphs import Toy
-from unlearnbench.testing.rules.base import Case, same_chance
+from unlearnbench.testing.rules.base import Case
+from unlearnbench.testing.rules.watching import same_chance
 from unlearnbench.unlearning import Unlearner
 
 CPU = torch.device("cpu")

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from unlearnbench.metrics.base import Metric
 from unlearnbench.testing.graphs import ONE_CLASS, PLAIN, Toy
-from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, check_chance, difference, same_chance
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule
+from unlearnbench.testing.rules.watching import check_chance, difference, same_chance
 
 
 def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:

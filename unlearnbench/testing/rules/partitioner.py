@@ -13,18 +13,8 @@ from unlearnbench.partitioning import SLACK, Partitioner, shard_bounds
 from unlearnbench.requests import Request
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import EQUAL, PLAIN, TOYS, Toy
-from unlearnbench.testing.rules.base import (
-    UNEQUAL,
-    Case,
-    Fault,
-    Rule,
-    Skipped,
-    changed,
-    check_chance,
-    copies,
-    describe,
-    same_chance,
-)
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.watching import changed, check_chance, copies, describe, same_chance
 
 _FORM = "Return int64 [task.graph.num_nodes], the shard of each node in the order of task.graph, from 0 to S - 1."
 

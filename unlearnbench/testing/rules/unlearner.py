@@ -11,21 +11,7 @@ from torch import Tensor
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.testing.graphs import EQUAL, ONE_CLASS, ONE_NODE, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules import forgetting
-from unlearnbench.testing.rules.base import (
-    TOLERANCE,
-    UNEQUAL,
-    Case,
-    Fault,
-    Rule,
-    Skipped,
-    changed,
-    check_chance,
-    check_log_probabilities,
-    copies,
-    describe,
-    difference,
-    same_chance,
-)
+from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.lives import (
     VIEWS,
     copied,
@@ -36,6 +22,15 @@ from unlearnbench.testing.rules.lives import (
     question,
     trained,
     watched_life,
+)
+from unlearnbench.testing.rules.watching import (
+    changed,
+    check_chance,
+    check_log_probabilities,
+    copies,
+    describe,
+    difference,
+    same_chance,
 )
 from unlearnbench.unlearning import Claim, Unlearner
 
