@@ -318,7 +318,11 @@ def test_every_plugin_says_where_its_methods_come_from(folder: Path, catalogue: 
 # The house
 
 
-@pytest.mark.parametrize("name", [*PAGES, *(f"plugins/{path.name}/README.md" for path in PLUGINS)])
+# Beside the pages: what has a test of its own for its commands.
+OTHERS = ["docs/tutorial_plugin.md", "examples/unlearnbench-example-bfs/README.md"]
+
+
+@pytest.mark.parametrize("name", [*PAGES, *OTHERS, *(f"plugins/{path.name}/README.md" for path in PLUGINS)])
 def test_links_lead_somewhere(name: str) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]+)?\)", re.sub(BLOCK, "", page(name))):
         path = (ROOT / name).parent / target if target else ROOT / name

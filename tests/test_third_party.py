@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
+from fresh_environments import OFFLINE, environment, fresh_environment, needs_pip, run
 
 MODULE = '''
 import torch
@@ -52,11 +50,6 @@ version = "{version}"
 py-modules = ["{module}"]
 """
 
-needs_pip = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")),
-    reason="pip and setuptools must be importable to install a plugin",
-)
-
 
 def lines_of(text: str) -> int:
     return len(text.strip().splitlines())
@@ -71,41 +64,6 @@ def write_project(folder: Path, name: str, plugin: str, source: str, version: st
     return folder
 
 
-def environment() -> dict[str, str]:
-    """Give an environment in which nothing but the fresh environment's own folders is found."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-
-
-def home_of(package: str) -> str:
-    """Find the folder that holds a package, wherever this process has it from."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parents[1])
-
-
-def fresh_environment(folder: Path) -> Path:
-    """Make a virtual environment that sees the packages of this one; gives its Python."""
-    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    asked = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True, capture_output=True, text=True, env=environment(),
-    )  # fmt: skip
-    homes = dict.fromkeys(home_of(name) for name in ("torch", "unlearnbench", "unlearnbench_sisa"))
-    seen = "".join(f"import site; site.addsitedir({home!r})\n" for home in homes)
-    (Path(asked.stdout.strip()) / "packages_of_the_tests.pth").write_text(seen)
-    return python
-
-
-def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, cwd=cwd, env=environment(), timeout=200
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
-
-
 def test_a_minimal_plugin_is_small() -> None:
     assert lines_of(MODULE) <= 30
     assert lines_of(PROJECT) <= 8
@@ -117,8 +75,7 @@ def test_a_plugin_is_installed_by_pip_and_used_from_the_command_line(tmp_path: P
     bad = write_project(tmp_path / "bad", "ub-bad", "bad", "import not_there\n")
     python = fresh_environment(tmp_path / "fresh")
     installed = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index",
-         "--no-build-isolation", "--disable-pip-version-check", "--no-cache-dir", str(good), str(bad)],
+        [sys.executable, "-m", "pip", "--python", str(python), "install", *OFFLINE, str(good), str(bad)],
         capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=200,
     )  # fmt: skip
     assert installed.returncode == 0, installed.stdout + installed.stderr

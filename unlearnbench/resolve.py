@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from unlearnbench.brackets import Bracket, parse_bracket
 from unlearnbench.component import Spec, part_kinds
 from unlearnbench.errors import UsageError, nearest
+from unlearnbench.hookspecs import KINDS
 
 if TYPE_CHECKING:
     from unlearnbench.plugins import Catalogue
@@ -38,6 +39,27 @@ def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
     bracket = parse_bracket(text) if isinstance(text, str) else text
     spec = _resolve(catalogue, kind, bracket)
     return replace(spec, label=str(_label(catalogue, spec)))
+
+
+def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spec:
+    """Look a component up of which the kind is not known.
+
+    Args:
+        catalogue: Where components are found.
+        text: As for `resolve`.
+        kind: One of `hookspecs.KINDS`, or `method`; None: any.
+
+    Raises:
+        UsageError: As `resolve`; or the name is that of two kinds.
+    """
+    plain = parse_bracket(text).name.rpartition(":")[2]
+    asked = [each for each in KINDS if kind in (None, each) or (kind, each) == ("method", "unlearner")]
+    kinds = [each for each in asked if plain in catalogue.names(each)]
+    if not kinds:
+        raise catalogue.unknown(kind or "component", plain, {n for each in asked for n in catalogue.names(each)})
+    if len(kinds) > 1:
+        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Say which: --kind {kinds[0]}.")
+    return resolve(catalogue, kinds[0], text)
 
 
 def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[str, Any] | None = None) -> Spec:

@@ -88,7 +88,8 @@ def fine_tune(
 
 def drawn_operator(num_classes: int, generator: torch.Generator) -> nn.Linear:
     """Draw the operator, C logits to C, as `torch.nn.Linear` starts: uniform within 1 / sqrt(C)."""
-    operator = nn.Linear(num_classes, num_classes)
+    # Its own initialisation would draw from the global generator.
+    operator: nn.Linear = nn.utils.skip_init(nn.Linear, num_classes, num_classes)
     with torch.no_grad():
         for parameter in operator.parameters():
             parameter.uniform_(-(num_classes**-0.5), num_classes**-0.5, generator=generator)

@@ -22,6 +22,7 @@ COMMANDS = {
     "ls": "List the components of a kind.",
     "show": "Show one component and its parameters.",
     "plugins": "List plugins and what became of them.",
+    "plugin": "Write a plugin of your own, and check it.",
     "doctor": "Say what was found here: devices, memory readings, data.",
 }
 

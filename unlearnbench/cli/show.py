@@ -20,23 +20,14 @@ def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug
 
     NAME can have a bracket: then its values are shown instead of the defaults.
     """
-    from unlearnbench.brackets import parse_bracket
     from unlearnbench.component import Spec
-    from unlearnbench.errors import UsageError
     from unlearnbench.needs import needs_of_tree
     from unlearnbench.plugins import load_catalogue, report_problems
-    from unlearnbench.resolve import resolve
+    from unlearnbench.resolve import resolve_any
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
-    plain = parse_bracket(name).name.rpartition(":")[2]
-    asked = [k for k in KINDS if kind in (None, k) or (kind, k) == ("method", "unlearner")]
-    kinds = [k for k in asked if plain in catalogue.names(k)]
-    if not kinds:
-        raise catalogue.unknown(kind or "component", plain, {n for k in asked for n in catalogue.names(k)})
-    if len(kinds) > 1:
-        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Say which: --kind {kinds[0]}.")
-    spec = resolve(catalogue, kinds[0], name)
+    spec = resolve_any(catalogue, name, kind)
     cls = spec.cls
     click.echo(f"{spec.name}, {spec.kind}, version {spec.version}, from {spec.distribution}")
     for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):

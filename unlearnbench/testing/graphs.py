@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from torch import Tensor
 
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue, load_catalogue
@@ -54,3 +57,66 @@ def toy_task(
     """
     spec = resolve(catalogue or load_catalogue(), "model", model)
     return Task(graph or toy_graph(), spec, Training(epochs=epochs), torch.device("cpu"), seed)
+
+
+PLAIN = "a plain graph"
+ISOLATED = "isolated nodes"
+NO_EDGES = "no edges"
+ONE_CLASS = "one class"
+EQUAL = "equal nodes"
+LOOPS = "self-loops and doubled edges"
+ONE_SHARD = "one shard"
+ONE_NODE_SHARDS = "one-node shards"
+ONE_NODE = "a single node"
+TOYS = (PLAIN, ISOLATED, NO_EDGES, ONE_CLASS, EQUAL, LOOPS, ONE_SHARD, ONE_NODE_SHARDS, ONE_NODE)
+_ASKED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Toy:
+    """A small graph that a component is tried on.
+
+    Args:
+        name: What is special about it.
+        whole: All nodes, in 3 classes; ids are no positions.
+        train: int64 [n], ids of the training nodes.
+        asked: int64 [6], ids of the nodes that are asked about: of no use in training.
+        num_shards: S, for what works with shards.
+    """
+
+    name: str
+    whole: Graph
+    train: Tensor
+    asked: Tensor
+    num_shards: int = 4
+
+    @property
+    def graph(self) -> Graph:
+        """Cut out the training nodes, anew at every call."""
+        return self.whole.induced(self.train)
+
+
+def toys() -> dict[str, Toy]:
+    """Make the toy graphs, by their names."""
+    made = [_toy(name) for name in TOYS]
+    return {toy.name: toy for toy in made}
+
+
+def _toy(name: str) -> Toy:
+    trained = {ONE_NODE: 1, ONE_NODE_SHARDS: 6}.get(name, 24)
+    plain = toy_graph(trained + _ASKED, first_id=FIRST_ID, edges=2 * (trained + _ASKED))
+    x, y, edges = plain.x, plain.y, plain.edge_index
+    if name == ISOLATED:
+        edges = edges[:, (edges >= trained // 2).all(dim=0)]
+    elif name == NO_EDGES:
+        edges = edges[:, :0]
+    elif name == ONE_CLASS:
+        y = torch.ones_like(y)
+    elif name == EQUAL:
+        x = torch.ones_like(x)
+    elif name == LOOPS:
+        every = torch.arange(plain.num_nodes)
+        edges = torch.cat([edges, edges, torch.stack([every, every])], dim=1)
+    whole = Graph(x, y, edges, plain.ids, plain.num_classes)
+    num_shards = {ONE_SHARD: 1, ONE_NODE: 1, ONE_NODE_SHARDS: trained}.get(name, 4)
+    return Toy(name, whole, plain.ids[:trained], plain.ids[trained:], num_shards)

@@ -1,0 +1,125 @@
+"""`unlearnbench plugin`: write a plugin, and check one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unlearnbench.cli import options
+from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
+from unlearnbench.hookspecs import KINDS
+
+if TYPE_CHECKING:
+    from unlearnbench.component import Spec
+    from unlearnbench.testing.rules.base import Result
+
+
+@click.group("plugin", short_help="Write a plugin of your own, and check it.")
+def command() -> None:
+    """Write a plugin of your own, and check that a component keeps to its contract."""
+
+
+@command.command("new", short_help="Write an installable package that works.")
+@click.argument("name")
+@click.option("--kind", type=click.Choice([*KINDS, "method"]), required=True, help="What it brings.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where its folder is made; default: here.",
+)
+@options.debug
+def new(name: str, kind: str, out: Path, debug: bool) -> None:
+    """Write a package that pip installs, with a component NAME that works, a test and a README.
+
+    Nothing that exists is overwritten.
+    """
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.testing.skeleton import write_package
+
+    folder = write_package(name, _kind(kind), out, load_catalogue())
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        click.echo(f"wrote {path}")
+    component = folder.name.removeprefix("unlearnbench-")
+    click.echo(f"\nNext:\n  pip install --editable {folder}\n  unlearnbench plugin check {component}")
+
+
+@command.command("check", short_help="Say what a component does wrong, and why.")
+@click.argument("name")
+@click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
+@click.option("--model", default="gcn", show_default=True, help="The base model that methods train.")
+@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.disable_plugin
+@options.debug
+def check(
+    name: str,
+    kind: str | None,
+    model: str,
+    data_root: Path | None,
+    as_json: bool,
+    disable_plugins: tuple[str, ...],
+    debug: bool,
+) -> int:
+    """Try every rule of its kind on a component, on toy graphs: what fails, why, and what to do.
+
+    NAME can have a bracket. Exit code 0: it conforms; 1: it does not; 2: there is no such component.
+    """
+    import torch
+
+    from unlearnbench.plugins import load_catalogue, report_problems
+    from unlearnbench.resolve import resolve_any
+    from unlearnbench.testing.conformance import check_component
+
+    torch.set_num_threads(1)
+    catalogue = load_catalogue(disable=disable_plugins)
+    report_problems(catalogue)
+    spec = resolve_any(catalogue, name, kind and _kind(kind))
+    if not as_json:
+        click.echo(f"{spec.label}, {spec.kind}, version {spec.version}, from {spec.distribution}")
+    results = []
+    for result in check_component(spec, catalogue, model, data_root):
+        results.append(result)
+        if not as_json:
+            _tell(result, debug)
+    failed = sum(result.status == "failed" for result in results)
+    if as_json:
+        click.echo(json.dumps(_plain(spec, results), indent=1))
+    else:
+        skipped = sum(result.status == "skipped" for result in results)
+        click.echo(f"{len(results)} rules: {len(results) - failed - skipped} ok, {failed} failed, {skipped} skipped")
+    return EXIT_FAILED_CELLS if failed else EXIT_OK
+
+
+def _kind(kind: str) -> str:
+    return "unlearner" if kind == "method" else kind
+
+
+def _tell(result: Result, debug: bool) -> None:
+    click.echo(f"{result.status:<8}{result.rule}: {result.promise}")
+    if result.skipped:
+        click.echo(f"          {result.skipped}")
+    for text in result.refused:
+        click.echo(f"          refused, which it may: {text}")
+    for fault in result.faults:
+        click.echo(f"          {f'On {fault.where}: ' if fault.where else ''}{fault.what}")
+        click.echo(f"          Remedy: {fault.remedy}")
+        if debug and fault.traceback:
+            click.echo(fault.traceback, err=True)
+
+
+def _plain(spec: Spec, results: list[Result]) -> dict[str, object]:
+    return {
+        "name": spec.name,
+        "kind": spec.kind,
+        "label": spec.label,
+        "version": spec.version,
+        "distribution": spec.distribution,
+        "conforms": all(result.status != "failed" for result in results),
+        "rules": [{**dataclasses.asdict(result), "status": result.status} for result in results],
+    }

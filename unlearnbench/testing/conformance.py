@@ -1,0 +1,144 @@
+"""Runs the rules of a component's kind, for `unlearnbench plugin check` and for the tests of plugin authors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from unlearnbench.component import Spec
+from unlearnbench.needs import check_needs
+from unlearnbench.plugins import Catalogue, load_catalogue
+from unlearnbench.resolve import resolve
+from unlearnbench.testing.graphs import toys
+from unlearnbench.testing.rules.base import MODEL, Case, Crashes, Result, Rule, try_rule
+
+
+def rules_of(kind: str) -> tuple[Rule, ...]:
+    """List the rules of a kind, in the order in which they are tried.
+
+    Args:
+        kind: One of `hookspecs.KINDS`.
+    """
+    declared = importlib.import_module("unlearnbench.testing.rules.declared").RULES
+    own = importlib.import_module(f"unlearnbench.testing.rules.{kind}").RULES
+    return (*declared, *own)
+
+
+def check_component(
+    spec: Spec, catalogue: Catalogue, model: str = MODEL, data_root: Path | None = None
+) -> Iterator[Result]:
+    """Try every rule on a component.
+
+    Args:
+        spec: The component.
+        catalogue: Where models, references and controls are found.
+        model: The base model that methods train: a bracket.
+        data_root: Where datasets lie; default: as for a run.
+
+    Yields:
+        What came of each rule, as soon as it is known.
+
+    Raises:
+        UsageError: Something that the component needs is not installed.
+    """
+    check_needs([spec])
+    resolve(catalogue, "model", model)
+    case, made, crashes = Case(spec, catalogue, model, data_root), toys(), Crashes()
+    failed: set[str] = set()
+    for rule in rules_of(spec.kind):
+        lacking = [name for name in rule.needs if name in failed]
+        if lacking:
+            yield Result(rule.name, rule.promise, skipped=f"not tried while {', '.join(lacking)} fails")
+            continue
+        result = try_rule(rule, case, made, crashes)
+        failed |= {rule.name} if result.faults else set()
+        yield result
+
+
+class Conformance:
+    """Base of the classes that a plugin's author subclasses: one test a rule.
+
+    Attributes:
+        spec: The component: a bracket.
+        model: The base model that methods train, if not `gcn`: a bracket.
+    """
+
+    kind: ClassVar[str]
+    spec: ClassVar[str]
+    model: ClassVar[str] = MODEL
+    _case: ClassVar[Case | None] = None
+
+    @classmethod
+    def catalogue(cls) -> Catalogue:
+        """Say where the component is looked up: among the installed plugins."""
+        return load_catalogue()
+
+    @classmethod
+    def case(cls) -> Case:
+        """Look the component up, once a class."""
+        if "_case" not in vars(cls) or cls._case is None:
+            catalogue = cls.catalogue()
+            spec = resolve(catalogue, cls.kind, cls.spec)
+            check_needs([spec])
+            cls._case = Case(spec, catalogue, cls.model)
+        return cls._case
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Make one test of each rule."""
+        if "rule" in metafunc.fixturenames:
+            rules = rules_of(self.kind)
+            metafunc.parametrize("rule", rules, ids=[rule.name for rule in rules])
+
+    def test_conforms(self, rule: Rule) -> None:
+        """Try one rule; pytest tells its faults as `unlearnbench plugin check` does."""
+        import pytest
+
+        result = try_rule(rule, self.case(), toys(), Crashes())
+        if result.faults:
+            pytest.fail("\n".join([f"{rule.promise}:", *map(str, result.faults)]), pytrace=False)
+        if result.skipped:
+            pytest.skip(result.skipped)
+
+
+class PartitionerConformance(Conformance):
+    """`class TestMine(PartitionerConformance): spec = "mine"`."""
+
+    kind = "partitioner"
+
+
+class AggregatorConformance(Conformance):
+    """`class TestMine(AggregatorConformance): spec = "mine"`."""
+
+    kind = "aggregator"
+
+
+class UnlearnerConformance(Conformance):
+    """`class TestMine(UnlearnerConformance): spec = "mine"`."""
+
+    kind = "unlearner"
+
+
+class DatasetConformance(Conformance):
+    """`class TestMine(DatasetConformance): spec = "mine"`."""
+
+    kind = "dataset"
+
+
+class ModelConformance(Conformance):
+    """`class TestMine(ModelConformance): spec = "mine"`."""
+
+    kind = "model"
+
+
+class MetricConformance(Conformance):
+    """`class TestMine(MetricConformance): spec = "mine"`."""
+
+    kind = "metric"
+
+
+class AuditConformance(Conformance):
+    """`class TestMine(AuditConformance): spec = "mine"`."""
+
+    kind = "audit"

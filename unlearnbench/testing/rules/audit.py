@@ -1,0 +1,148 @@
+"""What an audit must keep to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+
+from unlearnbench.audits.base import Audit, Finding, Score
+from unlearnbench.audits.running import auditor
+from unlearnbench.audits.subject import Subject
+from unlearnbench.component import Spec
+from unlearnbench.errors import UsageError
+from unlearnbench.resolve import resolve
+from unlearnbench.runner import Surroundings
+from unlearnbench.testing.audits import toy_subject
+from unlearnbench.testing.graphs import Toy, toy_graph
+from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.watching import changed, check_chance, copies, same_chance
+
+_METHODS = ("retrain", "sisa[num_shards=4]")
+_NODES = 40
+
+
+def _subject(case: Case) -> Subject:
+    """Make a cell of the last method of the list that is fit for the audit."""
+    found = [resolve(case.catalogue, "unlearner", method) for method in _METHODS]
+    fit = [method for method in found if not case.build().unfit(method)]
+    if not fit:
+        raise Skipped(f"it has nothing to ask of {' and '.join(_METHODS)}")
+    graph = toy_graph(_NODES, edges=2 * _NODES)
+    return toy_subject(fit[-1], graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
+
+
+def _examined(case: Case, seed: int = 0) -> tuple[Any, list[str]]:
+    """Examine a method; several rules look at what it found."""
+
+    def make() -> tuple[Any, list[str]]:
+        subject = _subject(case)
+        graphs = {"subject.graph": subject.graph, "subject.train_graph": subject.train_graph}
+        before = copies(*graphs.values())
+        with same_chance(seed) as used:
+            found = case.build().examine(subject)
+        case.memory["faults of inputs"] = list(changed(graphs, before, "examine()"))
+        return found, used
+
+    return case.remembered(f"finding {seed}", make)
+
+
+def _states_its_question(case: Case, toy: Toy) -> Iterator[Fault]:
+    audit: Audit = case.build()
+    if not audit.question.strip().endswith("?"):
+        yield Fault(f"Its question is {audit.question!r}.", "Ask one question, with a question mark.")
+    for method in (resolve(case.catalogue, "unlearner", name) for name in _METHODS):
+        reason = audit.unfit(method)
+        if not isinstance(reason, str):
+            yield Fault(f"unfit() gave {reason!r}.", "Give text: why there is nothing to ask, empty if there is.")
+        elif not reason:
+            yield from _faults_of_effort(case, audit, method)
+
+
+def _faults_of_effort(case: Case, audit: Audit, method: Spec) -> Iterator[Fault]:
+    for label, times in audit.effort(method).items():
+        if not isinstance(times, int | float) or not times >= 0:
+            yield Fault(f"effort() counts {label} {times!r} times.", "Give how often it is trained, a number.")
+        try:
+            if label != method.label:
+                resolve(case.catalogue, "unlearner", label)
+        except UsageError as error:
+            yield Fault(f"effort() names {label}: {error.message}", "Name the method's own label or a control's.")
+
+
+def _finds(case: Case, toy: Toy) -> Iterator[Fault]:
+    finding, _ = _examined(case)
+    if not isinstance(finding, Finding):
+        yield Fault(f"examine() gave a {type(finding).__name__}.", "Return unlearnbench.Finding.")
+        return
+    if not isinstance(finding.verdict, str) or not finding.verdict.strip():
+        yield Fault(f"Its verdict is {finding.verdict!r}.", "Say it in one or a few words.")
+    for score in finding.scores:
+        if not isinstance(score, Score):
+            yield Fault(f"A score is a {type(score).__name__}.", "Use unlearnbench.Score.")
+        elif score.value is None and not score.note:
+            yield Fault(f"The score {score.measure} has neither value nor note.", "Say in the note why there is none.")
+    try:
+        json.dumps([dict(finding.details), [asdict(score) for score in finding.scores]], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        yield Fault(
+            f"What it found cannot be stored as JSON: {error}.",
+            "Use plain numbers and text; None, with a note, for NaN.",
+        )
+
+
+def _is_stored(case: Case, toy: Toy) -> Iterator[Fault]:
+    finding, _ = _examined(case)
+    metrics = [resolve(case.catalogue, "metric", "f1_micro")]
+    around = Surroundings(torch.device("cpu"), 1, "toy", metrics, {"packages": {}, "plugins": {}})
+    # The finding is there already: to examine once more would double the time.
+    given = type(case.spec.cls.__name__, (case.spec.cls,), {"examine": lambda audit, subject: finding})
+    subject = _subject(case)
+    cell = replace(subject.cell, audit=replace(case.spec, cls=given))
+    record, _, _ = auditor(case.catalogue)(cell, subject.graph, around)
+    if record.status != "ok":
+        said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
+        yield Fault(f"Its record has status {record.status}: {said}.", "See the message.")
+
+
+def _gives_the_same_finding(case: Case, toy: Toy) -> Iterator[Fault]:
+    first, _ = _examined(case)
+    # Most audits do not touch the global generators: then the other seed is no other run.
+    if _told(first) == _told(_examined(case, 2)[0]):
+        return
+    with same_chance(0):
+        again = case.build().examine(_subject(case))
+    if _told(first) != _told(again):
+        case.memory[UNEQUAL] = True
+        yield Fault("The same cell gives another finding.", "Draw from subject.task(run).generator(...) alone.")
+
+
+def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
+    def differ(one: Any, other: Any) -> str:
+        return "" if _told(one) == _told(other) else "another finding"
+
+    yield from check_chance(case, lambda seed: _examined(case, 0 if seed == 1 else seed), differ)
+
+
+def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
+    _examined(case)
+    yield from case.memory["faults of inputs"]
+
+
+def _told(finding: Any) -> str:
+    if not isinstance(finding, Finding):
+        return repr(finding)
+    return repr((finding.verdict, finding.scores, dict(finding.details), finding.notes))
+
+
+RULES = (
+    Rule("question", "it asks one question and says what answering costs", _states_its_question),
+    Rule("finding", "it gives a verdict and scores that can be stored", _finds),
+    Rule("same-answer", "the same cell gives the same finding", _gives_the_same_finding),
+    Rule("own-chance", "the global random generators are neither read nor changed", _leaves_chance_alone),
+    Rule("inputs-unchanged", "the graph stays as it was", _leaves_inputs_alone),
+    Rule("record", "the harness stores its findings as records", _is_stored),
+)

@@ -1,0 +1,210 @@
+"""What a rule is, what a broken one says, and how a rule is tried."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import unlearnbench
+from unlearnbench.catalogue import reason_of
+from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError, UnlearnbenchError
+from unlearnbench.plugins import Catalogue
+from unlearnbench.task import Task
+from unlearnbench.testing.graphs import PLAIN, Toy, toy_task
+
+TOLERANCE = 1e-4
+MODEL = "gcn"
+EPOCHS = 2
+# Set in a case's memory once two equal calls are seen to differ.
+UNEQUAL = "unequal"
+CORE = Path(unlearnbench.__file__).parent
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that a component does wrong.
+
+    Args:
+        what: What happened.
+        remedy: What to do about it.
+        where: On which toy graph; empty: it has to do with none.
+        traceback: Of a crash.
+    """
+
+    what: str
+    remedy: str
+    where: str = ""
+    traceback: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        """Write both, with the graph in front."""
+        return f"{f'On {self.where}: ' if self.where else ''}{self.what} {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is under test.
+
+    Args:
+        spec: The component.
+        catalogue: Where models, references and controls are found.
+        model: The base model of tasks: a bracket.
+        data_root: Where datasets lie.
+        memory: What several rules need and is made once.
+    """
+
+    spec: Spec
+    catalogue: Catalogue
+    model: str = MODEL
+    data_root: Path | None = None
+    memory: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Give the component's name, for messages."""
+        return self.spec.name
+
+    def build(self) -> Any:
+        """Make the component."""
+        return self.spec.build()
+
+    def task(self, toy: Toy) -> Task:
+        """Make a task of a toy graph's training nodes."""
+        return toy_task(toy.graph, self.model, EPOCHS, catalogue=self.catalogue)
+
+    def remembered(self, key: str, make: Callable[[], Kept]) -> Kept:
+        """Give what was made under a key; make it first if it was not."""
+        if key not in self.memory:
+            self.memory[key] = make()
+        found: Kept = self.memory[key]
+        return found
+
+
+class Skipped(Exception):  # noqa: N818 - it is no error
+    """A rule has nothing to ask of a component, or of a graph."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One promise of a contract.
+
+    Args:
+        name: A few words with hyphens.
+        promise: What must hold, one sentence.
+        check: Yields faults on one toy graph.
+        toys: The names of the graphs it is tried on.
+        needs: Rules without which this one could only tell the same again.
+    """
+
+    name: str
+    promise: str
+    check: Callable[[Case, Toy], Iterable[Fault]]
+    toys: Sequence[str] = (PLAIN,)
+    needs: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a rule.
+
+    Args:
+        rule: Its name.
+        promise: What it asks for.
+        faults: What is wrong; none: it holds.
+        skipped: Why it was not tried; empty: it was.
+        refused: Settings that the component refused with a reason, which it may.
+    """
+
+    rule: str
+    promise: str
+    faults: tuple[Fault, ...] = ()
+    skipped: str = ""
+    refused: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """Give `ok`, `failed` or `skipped`."""
+        return "failed" if self.faults else "skipped" if self.skipped else "ok"
+
+
+@dataclass
+class Crashes:
+    """Where a component has crashed so far: one crash is told once, not under every rule that meets it."""
+
+    seen: set[str] = field(default_factory=set)
+
+
+def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) -> Result:
+    """Try a rule on its graphs; whatever the component raises becomes a fault.
+
+    A refusal of the component's own, on a graph that is out of the ordinary, is an answer: the user would read it.
+    """
+    faults: list[Fault] = []
+    skipped: list[str] = []
+    refused: list[str] = []
+    for name in rule.toys:
+        toy = toys[name]
+        try:
+            for fault in rule.check(case, toy):
+                faults.append(replace(fault, where=name) if len(rule.toys) > 1 else fault)
+        except Skipped as reason:
+            skipped.append(str(reason))
+        except UnlearnbenchError as error:
+            if name == PLAIN or (isinstance(error, RefusedError) and _is_of_harness(error)):
+                text = f"The harness or the component refuses: {error.message}"
+                skipped += _once(crashes, text, faults, Fault(text, error.hint or "See the message.", name))
+            else:
+                refused.append(f"{name}: {error.message}")
+        except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
+            text = f"{reason_of(error)}{_place(error, case)}."
+            fault = Fault(f"It crashes: {text}", _remedy(name), name, "".join(traceback.format_exception(error)))
+            skipped += _once(crashes, text, faults, fault)
+    tried = len(skipped) < len(rule.toys)
+    why = "" if faults or tried else "; ".join(dict.fromkeys(skipped))
+    return Result(rule.name, rule.promise, tuple(_merged(faults)), why, tuple(refused))
+
+
+def _once(crashes: Crashes, text: str, faults: list[Fault], fault: Fault) -> list[str]:
+    """Add a fault the first time it is met under any rule; else give the reason why nothing could be tried."""
+    mine = any(text in other.what for other in faults)
+    if text in crashes.seen and not mine:
+        return [f"not tried: {text}"]
+    crashes.seen.add(text)
+    faults.append(fault)
+    return []
+
+
+def _merged(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Tell a fault that was met on several graphs once."""
+    alike: dict[str, list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault(fault.what, []).append(fault)
+    for first, *others in alike.values():
+        where = dict.fromkeys(fault.where for fault in (first, *others) if fault.where)
+        yield replace(first, where=", ".join(where))
+
+
+def _is_of_harness(error: BaseException) -> bool:
+    """Tell whether it was the core that raised."""
+    return Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(CORE)
+
+
+def _place(error: BaseException, case: Case) -> str:
+    """Name the line of the component's own file that raised, else the last line of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(sys.modules.get(case.spec.cls.__module__), "__file__", None)
+    mine = [frame for frame in frames if frame.filename == own] or frames[-1:]
+    return f" (line {mine[-1].lineno} of {Path(mine[-1].filename).name}, in {mine[-1].name})" if mine else ""
+
+
+def _remedy(where: str) -> str:
+    if where == PLAIN:
+        return "Mend it; unlearnbench plugin check --debug shows the traceback."
+    return f"Handle {where}, or raise UsageError with what a user can do; --debug shows the traceback."

@@ -1,0 +1,217 @@
+"""What a method must keep to once it is told to forget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from unlearnbench.audits.exactness import Exactness
+from unlearnbench.audits.reach import named_reachable_tensors
+from unlearnbench.audits.taint import contains_row, unique_rows
+from unlearnbench.audits.witness import listed
+from unlearnbench.cells import Cell
+from unlearnbench.errors import RefusedError
+from unlearnbench.protocol import Protocol
+from unlearnbench.requests import Forget, Request
+from unlearnbench.resolve import resolve
+from unlearnbench.runner import Surroundings, run_cell
+from unlearnbench.task import Task, Training
+from unlearnbench.testing.audits import toy_subject
+from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy, toy_graph
+from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.lives import CPU, VIEWS, Life, fifth, fitting, live, question, watched_life
+from unlearnbench.testing.rules.watching import check_log_probabilities, difference
+from unlearnbench.unlearning import Claim, Unlearner
+
+_SHOWN = 3
+_AUDITED = 40
+
+
+def _claims_something(case: Case) -> Claim:
+    claim: Claim = case.build().claim
+    if claim is Claim.NONE:
+        raise Skipped("it claims nothing")
+    return claim
+
+
+def _heeds_the_request(case: Case, toy: Toy) -> Iterator[Fault]:
+    claim = _claims_something(case)
+    life, _ = watched_life(case, toy)
+    if not difference(life.before, life.after[0]):
+        yield Fault(
+            f"It ignores the request: it claims {claim.value}, and unlearn() changed no parameter of state().",
+            "Forget request.ids, list what changes in state(), or set claim = Claim.NONE.",
+        )
+
+
+def _holds_nothing(case: Case, toy: Toy) -> Iterator[Fault]:
+    _claims_something(case)
+    (life, _), request = watched_life(case, toy), fifth(toy)
+    rows = unique_rows(life.task.graph, request.ids)
+    ids, features = [], []
+    for way, tensor in named_reachable_tensors(life.method):
+        part = tensor.detach()
+        if part.layout is not torch.strided:
+            part = part.to_dense()
+        if part.dtype in (torch.int64, torch.int32) and bool(torch.isin(part, request.ids).any()):
+            ids.append(way)
+        elif any(contains_row(part, row) for row in rows.values()):
+            features.append(way)
+    for what, ways in (("ids", ids), ("features", features)):
+        if ways:
+            yield Fault(
+                f"It still holds {what} of forgotten nodes: in {', '.join(ways[:_SHOWN])}.",
+                "After unlearn() let go of the former task and of all made from it; hold the retained one.",
+            )
+
+
+def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
+    (life, _), request = watched_life(case, toy), fifth(toy)
+    for name, value in life.kept[0].items():
+        if name != "partition" or value.dtype != torch.int64 or value.dim() != 2 or value.shape[1] != 2:
+            yield Fault(
+                f"kept() names {name}, {str(value.dtype).removeprefix('torch.')} {list(value.shape)}.",
+                'At most {"partition": int64 [[node id, shard], ...]} may be kept.',
+            )
+            continue
+        left = set(life.retained.graph.ids.tolist())
+        gone, strange = torch.isin(value[:, 0], request.ids), [i for i in value[:, 0].tolist() if i not in left]
+        if bool(gone.any()):
+            yield Fault(f"kept() has forgotten nodes: {listed(value[gone, 0].tolist())}.", "Keep retained nodes alone.")
+        elif strange or len(value) != len(left) or len(set(value[:, 0].tolist())) != len(left):
+            yield Fault(
+                f"kept() has {len(value)} nodes, {len(left)} are retained.", "Name every retained node once, by its id."
+            )
+
+
+def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
+    if case.build().claim not in (Claim.EXACT, Claim.EXACT_GIVEN_PARTITION):
+        raise Skipped("it does not claim to be exact; `unlearnbench audit` says what its forgetting is worth")
+    spec = fitting(case.spec, toy.num_shards)
+    graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
+    subject = toy_subject(spec, graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
+    finding = Exactness(Exactness.Params(runs=5, permutations=99)).examine(subject)
+    if finding.details["claim_holds"] is False:
+        failed = [
+            f"{check['name']}: {check['differs']}" for check in finding.details["checks"] if check["passed"] is False
+        ]
+        yield Fault(
+            f"It claims {finding.details['claim']} and shows {finding.verdict}. {'. '.join(failed)}.",
+            f"Mend it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.name}",
+        )
+
+
+def _finite(life: Life, toy: Toy, call: str) -> Iterator[Fault]:
+    for view in VIEWS:
+        for answer in life.answers[view]:
+            yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, call)
+
+
+def _serves_a_second_request(case: Case, toy: Toy) -> Iterator[Fault]:
+    requests = [Request(toy.train[1::5]), Request(toy.train[2::5]), Request(toy.train[-1:])]
+    life = live(case, toy, requests)
+    yield from _finite(life, toy, "predict() after several requests")
+    for name, kept in life.kept[-1].items():
+        gone = torch.cat([request.ids for request in requests])
+        if name == "partition" and bool(torch.isin(kept[:, 0], gone).any()):
+            yield Fault("After a second request kept() has nodes of the first.", "Keep retained nodes alone.")
+
+
+def _bears_an_emptied_shard(case: Case, toy: Toy) -> Iterator[Fault]:
+    method: Unlearner = fitting(case.spec, toy.num_shards).build()
+    task = case.task(toy)
+    method.fit(task)
+    partition = method.kept().get("partition")
+    gone: Tensor = toy.train[: len(toy.train) // 2]
+    if partition is not None and len(partition):
+        inside = partition[partition[:, 1] == partition[0, 1], 0]
+        gone = inside.sort().values if len(inside) < len(toy.train) else gone
+    yield from _told(method, task, toy, gone, "when a whole shard was forgotten")
+
+
+def _bears_a_single_node(case: Case, toy: Toy) -> Iterator[Fault]:
+    method: Unlearner = fitting(case.spec, toy.num_shards).build()
+    task = case.task(toy)
+    method.fit(task)
+    yield from _told(method, task, toy, toy.train[1:], "with one node left")
+
+
+def _told(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: str) -> Iterator[Fault]:
+    request = Request(gone)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    held = retained.graph.ids if method.deletes_at_inference else toy.train
+    for view in VIEWS:
+        answer = method.predict(question(toy, held, view))
+        yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, f"predict() {when}")
+
+
+def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
+    if "edge" not in case.build().forgets:
+        raise Skipped("it does not say that it forgets edges")
+    pairs = toy.graph.pairs()
+    life = live(case, toy, [Request(pairs[:3], "edge"), Request(pairs[3:5], "edge")])
+    yield from _finite(life, toy, "predict() after a request of edges")
+
+
+def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
+    found = case.catalogue
+    graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
+    cell = Cell(
+        Protocol(forget=Forget(0.1)),
+        resolve(found, "dataset", "digits"),
+        graph.checksum(),
+        resolve(found, "model", case.model),
+        fitting(case.spec, toy.num_shards),
+        Training(epochs=EPOCHS),
+        repetition=0,
+        seed=0,
+        device="cpu",
+    )
+    metrics = [resolve(found, "metric", "f1_micro")]
+    around = Surroundings(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
+    record, _, _ = run_cell(cell, graph, around)
+    if record.status == "refused":
+        raise RefusedError(*record.notes[0].split("\n", 1))
+    if record.status != "ok":
+        said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
+        yield Fault(f"Run as a cell it ends with status {record.status}: {said}.", "See the message.")
+
+
+_ANSWERS = ("answers",)
+RULES = (
+    Rule("heeds-the-request", "a method that claims something changes when it is told to forget", _heeds_the_request),
+    Rule("holds-nothing", "after a request nothing of the forgotten nodes can be reached from it", _holds_nothing),
+    Rule("kept", "kept() gives at most the partition of the retained nodes", _keeps_what_it_may),
+    Rule(
+        "second-request",
+        "a second and a third request are served",
+        _serves_a_second_request,
+        (PLAIN, ISOLATED, ONE_CLASS),
+        _ANSWERS,
+    ),
+    Rule(
+        "empty-shards",
+        "it works when a whole shard is forgotten",
+        _bears_an_emptied_shard,
+        (PLAIN, NO_EDGES),
+        _ANSWERS,
+    ),
+    Rule(
+        "one-node-left",
+        "it works, or says that it cannot, when all nodes but one are forgotten",
+        _bears_a_single_node,
+        (ISOLATED,),
+        _ANSWERS,
+    ),
+    Rule("edges", "requests of edges are served, if it says so", _serves_edges, needs=_ANSWERS),
+    Rule(
+        "claim",
+        "a claim to be exact holds, bit for bit",
+        _holds_its_claim,
+        needs=("answers", "same-answer", "heeds-the-request", "holds-nothing", "kept"),
+    ),
+    Rule("cell", "the harness runs it as a cell, with a record", _runs_as_a_cell, needs=_ANSWERS),
+)

@@ -1,0 +1,146 @@
+"""What a base model must keep to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.task import Task
+from unlearnbench.testing.graphs import TOYS, Toy, toy_task
+from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, UNEQUAL, Case, Fault, Rule
+from unlearnbench.testing.rules.watching import changed, check_chance, copies, describe, difference, same_chance
+
+
+def _task(case: Case, toy: Toy) -> Task:
+    return replace(toy_task(toy.graph, epochs=EPOCHS, catalogue=case.catalogue), model=case.spec)
+
+
+def _trained(case: Case, toy: Toy, task: Task | None = None) -> Networks:
+    task = task or _task(case, toy)
+    return train_networks(task, [task.graph], [0])
+
+
+def _answers(case: Case, toy: Toy) -> Iterator[Fault]:
+    networks = _trained(case, toy)
+    n, num_classes = len(toy.train), toy.whole.num_classes
+    ((embeddings, logits),) = networks.predict([toy.graph])
+    if logits.shape != (n, num_classes):
+        yield Fault(
+            f"head() gave {describe(logits)}, expected float [{n}, {num_classes}].", "A column a class: num_classes."
+        )
+    if embeddings.dim() != 2 or len(embeddings) != n:
+        yield Fault(f"embed() gave {describe(embeddings)}, expected float [{n}, d].", "A row a node.")
+    for name, value in (("embed()", embeddings), ("head()", logits), *networks.state(0).items()):
+        if not bool(torch.isfinite(value).all()):
+            yield Fault(
+                f"{name} is not finite after training.", "Do not divide by a degree or a deviation that can be 0."
+            )
+    if not networks.state(0):
+        yield Fault("It has no parameters.", "Keep them in nn.Parameter or in layers that do.")
+
+
+def _bears_one_node_shards(case: Case, toy: Toy) -> Iterator[Fault]:
+    task = _task(case, toy)
+    graphs = [task.graph.induced(task.graph.ids[at : at + 1]) for at in range(3)]
+    networks = train_networks(task, graphs, range(3))
+    for network in range(3):
+        if not all(bool(torch.isfinite(value).all()) for value in networks.state(network).values()):
+            yield Fault(
+                "Trained on a single node its parameters are not finite.",
+                "Statistics over one row (batch normalisation) divide by 0: use layer normalisation.",
+            )
+            return
+
+
+def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
+    """What a network becomes does not depend on those trained beside it: bit for bit on a CPU."""
+    task = _task(case, toy)
+    ids = task.graph.ids
+    parts = [task.graph.induced(part) for part in (ids[:9], ids[9:13], ids[13:])]
+    together = train_networks(task, parts, [0, 1, 2])
+    for place, part in enumerate(parts):
+        alone = train_networks(task, [part], [place])
+        differs = difference(together.state(place), alone.state(0))
+        if differs:
+            yield Fault(
+                f"A network that is trained beside others is not that trained alone: {differs}.",
+                "Let no parameter of one network meet rows of another; see docs/performance.md for bits.",
+            )
+            return
+
+
+def _is_for_any_graph(case: Case, toy: Toy) -> Iterator[Fault]:
+    networks = _trained(case, toy)
+    before = networks.state(0)
+    whole = toy.whole.without_labels()
+    first, again = (networks.predict([whole])[0][1] for _ in range(2))
+    if not torch.equal(first, again):
+        yield Fault("Asked twice it answers differently.", "Use dropout and other chance in training mode alone.")
+    order = torch.arange(whole.num_nodes - 1, -1, -1)
+    turned = networks.predict([whole.induced(whole.ids[order])])[0][1]
+    if turned.shape == first.shape and not torch.allclose(first[order], turned, atol=TOLERANCE):
+        yield Fault(
+            "Nodes in another order get other answers.",
+            "Use edge_index of the call alone; keep nothing of an earlier graph.",
+        )
+    differs = difference(before, networks.state(0))
+    if differs:
+        yield Fault(f"Asking changed parameters or statistics: {differs}.", "Change them in training mode alone.")
+    _, shared = networks.predict_shared(whole, torch.arange(whole.num_nodes))
+    if shared.shape[1:] == first.shape and not torch.allclose(shared[0], first, atol=TOLERANCE):
+        yield Fault(
+            "On one graph shared by all networks it answers otherwise.",
+            "Use the layout's methods, no shape of your own.",
+        )
+
+
+def _can_be_differentiated(case: Case, toy: Toy) -> Iterator[Fault]:
+    networks = _trained(case, toy)
+    ((_, logits),) = networks.answers([toy.graph])
+    gradients = torch.autograd.grad(logits.square().sum(), networks.parameters(), allow_unused=True)
+    if all(gradient is None or not bool(gradient.any()) for gradient in gradients):
+        yield Fault("No parameter has a gradient.", "Do not detach() between the parameters and the logits.")
+
+
+def _state(case: Case, toy: Toy, seed: int) -> tuple[Mapping[str, Tensor], list[str]]:
+    with same_chance(seed) as used:
+        networks = _trained(case, toy)
+        found = networks.state(0) | {"the answer": networks.predict([toy.graph])[0][1]}
+    return found, used
+
+
+def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
+    differs = difference(_state(case, toy, 0)[0], _state(case, toy, 0)[0])
+    if differs:
+        case.memory[UNEQUAL] = True
+        yield Fault(
+            f"Two trainings of the same task differ: {differs}.",
+            "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
+        )
+
+
+def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
+    yield from check_chance(case, lambda seed: _state(case, toy, seed), difference)
+
+
+def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
+    task = _task(case, toy)
+    before = copies(task.graph)
+    _trained(case, toy, task).predict([task.graph])
+    yield from changed({"task.graph": task.graph}, before, "embed() or head()")
+
+
+RULES = (
+    Rule("answers", "embed() gives a row a node, head() a column a class, both finite", _answers, TOYS),
+    Rule("one-node-shards", "it can be trained on a single node", _bears_one_node_shards),
+    Rule("same-answer", "the same task gives the same parameters", _gives_the_same_answer),
+    Rule("own-chance", "random generators other than those handed in are left alone", _leaves_chance_alone),
+    Rule("inputs-unchanged", "the graph stays as it was", _leaves_inputs_alone),
+    Rule("stands-alone", "a network does not depend on those trained beside it", _stands_alone),
+    Rule("any-graph", "it answers on any graph, in any order of nodes, and remembers none", _is_for_any_graph),
+    Rule("gradients", "its answers can be differentiated by its parameters", _can_be_differentiated),
+)
