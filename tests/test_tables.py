@@ -612,7 +612,8 @@ def test_only_rows_of_one_setting_make_a_grid() -> None:
 
 def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.figures import COLOURS, draw_poison, poison_figure
+    from unlearnbench.report.colours import MOMENTS
+    from unlearnbench.report.figures import draw_poison, poison_figure
 
     tables = build(
         [*POISON, *(r for m in ("gat", "appnp") for r in poisoned("sisa", 0.7, 0.6, 0.65, 0.7, model=m))], "poison"
@@ -628,7 +629,7 @@ def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
         round(bar.get_height(), 6) for bars in gcn.containers if hasattr(bars, "patches") for bar in bars.patches
     ]
     assert heights == [80, 80, 70, 79.6, 75, 80, 80, 80]
-    assert len(set(COLOURS.values())) == 4
+    assert len(set(MOMENTS.values())) == 4
     for name, head in (("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")):
         draw_poison(tables, tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(head)

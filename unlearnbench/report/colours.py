@@ -36,6 +36,8 @@ SHAPES = {
 """Shape to the marker that matplotlib has for it."""
 
 CONTROL = "#9A9A9A"
+INK = "#1b1f24"
+"""Outlines and text on paper."""
 
 # Blue, orange, green and pink by Okabe and Ito for what stands in most tables, told apart by people who do not see
 # all colours; nobody tells twelve colours apart, so each method has a shape of its own as well.
@@ -64,8 +66,8 @@ LOOKS = {
 MOMENTS = {"clean": "#0072B2", "poisoned": "#D55E00", "unlearned": "#56B4E9", "fresh": "#F0E442"}
 """Colours of the moments of a poison."""
 
-SHADES = (1.0, 0.7, 0.45, 0.2)
-"""Opacity of the first, second, ... part of a stacked bar, which has its method's colour."""
+SHADES = {"partition": 1.0, "train": 0.7, "retrain": 0.7, "update": 0.7, "aggregator": 0.45, "other": 0.2}
+"""Opacity of each part of a stacked bar, which has its method's colour."""
 
 HEAT = ("#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C74", "#C3B369", "#FEE838")
 """Cividis in nine steps, from low to high: the same to people who do not see all colours."""

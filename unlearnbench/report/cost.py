@@ -89,7 +89,7 @@ def find_curves(frame: pd.DataFrame) -> list[Curve]:
 
 
 def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the records that differ in method, repetition and number of deletions only, of one machine, run serially."""
+    """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
     frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
     frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
@@ -150,8 +150,8 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
         part: Records of one place and machine, one row each; column `row` names the row of a table.
 
     Returns:
-        Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of the
-        ratios to Retrain within repetitions.
+        Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
+        the ratios to Retrain within repetitions.
     """
     references = part[part["method_name"] == REFERENCE].set_index(["deletions", "seed", "repetition"])
     known_reference = references["unlearn_seconds"].to_dict()
@@ -197,8 +197,8 @@ def curve_table(found: Curve, last: tuple[str, ...]) -> Table:
     table = table[["method", *map(str, found.counts), "break-even"]]
     what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
     notes = [
-        f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in brackets"
-        " the geometric mean of the ratios to Retrain within repetitions.",
+        f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
+        " brackets the geometric mean of the ratios to Retrain within repetitions.",
         "Break-even: deletions from which on Retrain is as fast (ratio 1, interpolated linearly between the numbers"
         " measured).",
         f"n: {', '.join(sorted({str(n) for n in data['n']}))} repetitions; times of machine {machine}, run serially,"

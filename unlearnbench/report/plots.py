@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from unlearnbench.report.averages import mean
 from unlearnbench.report.contrasts import overlap
 from unlearnbench.report.cost import Curve
 from unlearnbench.report.factorial import find_grids, matrix
-from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.grouping import narrowed, timed_records
 from unlearnbench.report.table import Table, shown_statuses
 
@@ -27,7 +26,11 @@ PHASES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "unlearn": (
         "unlearn_seconds",
-        {"retrain": "unlearn_retrain_seconds", "aggregator": "unlearn_aggregate_seconds"},
+        {
+            "retrain": "unlearn_retrain_seconds",
+            "update": "unlearn_update_seconds",
+            "aggregator": "unlearn_aggregate_seconds",
+        },
     ),
 }
 """Moment to the column of its whole, and its parts in the order they are drawn; what is left is `other`."""
@@ -96,6 +99,19 @@ def method_names(found: Aggregate) -> dict[str, str]:
     return {str(row): str(name) for row, name in zip(frame["row"], frame["method_name"], strict=True)}
 
 
+def tags(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Number the rows of a figure that share a method, and so its look; others have no tag.
+
+    Args:
+        rows: Row and name of its method, in the order of the figure.
+    """
+    by_method: dict[str, list[str]] = {}
+    for row, method in rows:
+        by_method.setdefault(method, []).append(row)
+    shared = [row for alike in by_method.values() if len(alike) > 1 for row in alike]
+    return {row: str(at + 1) for at, row in enumerate(shared)}
+
+
 def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
     """Give the points of a view, and the rows that have none with the reason."""
     names, drawn, lacking = method_names(found), [], {}
@@ -154,9 +170,11 @@ def heats(found: Aggregate) -> list[Heat]:
     return drawn
 
 
-def is_a_curve(found: Curve) -> bool:
-    """Tell whether there is more than one number of deletions to draw a line through."""
-    return len(found.counts) > 1
+def lines(found: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Give the rows of a curve that have two numbers of deletions or more, and name those that have one."""
+    parts = {str(row): part for row, part in found.data[found.data["seconds"].notna()].groupby("method", sort=False)}
+    drawn = {row: part for row, part in parts.items() if len(part) > 1}
+    return drawn, [row for row in parts if row not in drawn]
 
 
 def setting(found: Aggregate) -> dict[str, Any]:
@@ -164,17 +182,6 @@ def setting(found: Aggregate) -> dict[str, Any]:
     facets = found.group.facets
     whole = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}
     return {**whole, "device": facets["device"]}
-
-
-def limits(values: Sequence[float], spreads: Sequence[float | None]) -> tuple[float, float]:
-    """Give what an axis must reach to show each value with its spread."""
-    pairs = [(value, spread or 0.0) for value, spread in zip(values, spreads, strict=True)]
-    return min(value - spread for value, spread in pairs), max(value + spread for value, spread in pairs)
-
-
-def views_of(view: str) -> tuple[str, ...]:
-    """Give the views that a choice stands for: one, or both."""
-    return VIEWS if view == "both" else (view,)
 
 
 def _mean_of_all(values: pd.Series[Any]) -> float | None:

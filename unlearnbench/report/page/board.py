@@ -10,8 +10,9 @@ import pandas as pd
 from unlearnbench.errors import DataError
 from unlearnbench.report.aggregate import Aggregate
 from unlearnbench.report.colours import look
-from unlearnbench.report.columns import SUMMARY, UTILITY
-from unlearnbench.report.comparison import ComparisonTable
+from unlearnbench.report.columns import SUMMARY
+from unlearnbench.report.comparison import ComparisonTable, noop_notes
+from unlearnbench.report.contrasts import overlap
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.plots import method_names
 
@@ -57,9 +58,7 @@ HEADS = (
                 view,
                 best_first=-1,
             ),
-            Head(
-                f"best-{view}", f"{view}: to best, points", "comparison", f"{view}: to best", view, "score", view, -1
-            ),
+            Head(f"best-{view}", f"{view}: to best, points", "comparison", f"{view}: to best", view, "score", view, -1),
         )
     ),
     Head("seconds", "unlearn s", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
@@ -76,13 +75,16 @@ def build_board(number: int, found: Aggregate) -> tuple[list[dict[str, Any]], li
         number: Which group it is on the page.
         found: The group.
     """
-    summary, utility = SUMMARY.build("summary", found), UTILITY.build("utility", found)
-    said, texts, apart = [*summary.notes, *utility.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
+    summary = SUMMARY.build("summary", found)
+    said, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
+    marked: frozenset[tuple[int, str]] = frozenset()
     try:
+        ratio, _ = overlap(found)
         comparison = ComparisonTable().build("comparison", found)
-        said, texts, apart = [*said, *comparison.notes], comparison.shown, comparison.data
-    except DataError:  # the split is unknown, so nothing is compared: the notes of `utility` say so
-        pass
+        said += [*comparison.notes, *noop_notes(found, ratio)]
+        texts, apart, marked = comparison.shown, comparison.data, comparison.marked
+    except DataError as error:  # the split is unknown
+        said.append(f"Nothing is marked: {error.message}")
     names = method_names(found)
     board = []
     for at, row in enumerate(found.group.rows):
@@ -100,7 +102,7 @@ def build_board(number: int, found: Aggregate) -> tuple[list[dict[str, Any]], li
                     {
                         "head": head,
                         "text": str(shown[head.table].get(head.text, "")),
-                        "marked": (at, head.text) in utility.marked,
+                        "marked": (at, head.text) in marked,
                     }
                     for head in HEADS
                 ],
@@ -124,4 +126,3 @@ def _to_best(data: pd.DataFrame, row: str) -> dict[str, float]:
 
 def _number(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(f"{float(value):.6g}")
-

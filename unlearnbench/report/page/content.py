@@ -12,12 +12,12 @@ import pandas as pd
 from unlearnbench.report.aggregate import Aggregate, aggregate
 from unlearnbench.report.audits import GATE, GATED, PLACE, build_audit_tables
 from unlearnbench.report.colours import HEAT, look
-from unlearnbench.report.cost import curve_table, find_curves, shown_even
+from unlearnbench.report.cost import Curve, curve_table, find_curves, shown_even
 from unlearnbench.report.frame import VIEWS, canonical
 from unlearnbench.report.grouping import distinguish, group_records
 from unlearnbench.report.page.board import HEADS, build_board
 from unlearnbench.report.page.sources import record_columns, record_rows
-from unlearnbench.report.plots import PHASES, Heat, heats, is_a_curve, points, setting, stacks
+from unlearnbench.report.plots import PHASES, Heat, heats, lines, points, setting, stacks, tags
 from unlearnbench.report.table import Table
 
 
@@ -54,11 +54,11 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Sour
         rows, notes = build_board(number, one)
         facets = one.group.facets
         place = {"dataset": facets["dataset"], "model": facets["model"], "protocol": protocols[number]}
-        for row in rows:
-            board.append({**place, **row, "sources": record_rows(one, row["row"])})
+        sources = record_rows(one)
+        board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
         groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one)})
         matrices += [{**place, **_matrix(heat)} for heat in heats(one)]
-    curves = find_curves(frame)
+    curves = [one for one in find_curves(frame) if lines(one)[0]]
     names = {facet: sorted({group[facet] for group in groups}) for facet in ("dataset", "model", "protocol")}
     return {
         "source": source.name,
@@ -68,11 +68,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Sour
         "first": _first(board),
         "groups": groups,
         "matrices": matrices,
-        "curves": [
-            {"dataset": one.dataset, "model": one.model, "table": curve_table(one, ())}
-            for one in curves
-            if is_a_curve(one)
-        ],
+        "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one, ())} for one in curves],
         "audits": [] if audits is None else _audits(audits, source.name),
         "counts": {"records": frame[["machine", "key", "status"]].drop_duplicates().shape[0], "groups": len(groups)}
         | {"audits": 0 if audits is None else audits[["machine", "key"]].drop_duplicates().shape[0]},
@@ -90,7 +86,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Sour
                 for group in groups
             ],
             "of": [row["group"] for row in board],
-            "curves": [_curve(one) for one in curves if is_a_curve(one)],
+            "curves": [_curve(one) for one in curves],
         },
     }
 
@@ -119,7 +115,11 @@ def _drawn(found: Aggregate) -> dict[str, Any]:
     for view in VIEWS:
         drawn, lacking[view] = points(found, view)
         by_view[view] = [
-            {**_looks(one.row, one.method), "x": _pair(one.seconds, one.seconds_sd), "y": _pair(one.score, one.score_sd)}
+            {
+                **_looks(one.row, one.method),
+                "x": _pair(one.seconds, one.seconds_sd),
+                "y": _pair(one.score, one.score_sd),
+            }
             for one in drawn
         ]
     layers = {
@@ -132,18 +132,20 @@ def _drawn(found: Aggregate) -> dict[str, Any]:
     return {"points": by_view, "lacking": lacking, "stacks": layers}
 
 
-def _curve(found: Any) -> dict[str, Any]:
+def _curve(found: Curve) -> dict[str, Any]:
     names = dict(zip(found.part["row"], found.part["method_name"], strict=True))
-    lines = []
-    for row, part in found.data.groupby("method", sort=False):
+    drawn, lacking = lines(found)
+    tagged = tags((row, names[row]) for row in drawn)
+    shown = []
+    for row, part in drawn.items():
         line = [
             [int(one["deletions"]), _short(one["seconds"]), None if pd.isna(one["sd"]) else _short(one["sd"])]
-            for _, one in part[part["seconds"].notna()].iterrows()
+            for _, one in part.iterrows()
         ]
-        even = found.even.get(str(row))
+        even = found.even.get(row)
         said = shown_even(even) if row in found.even else ""
-        lines.append({**_looks(str(row), names[row]), "line": line, "even": _short(even or 0.0), "said": said})
-    return {"name": found.name, "dataset": found.dataset, "model": found.model, "lines": lines}
+        shown.append({**_looks(row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
+    return {"name": found.name, "dataset": found.dataset, "model": found.model, "lines": shown, "lacking": lacking}
 
 
 def _matrix(heat: Heat) -> dict[str, Any]:
@@ -197,7 +199,7 @@ def _provenance(frame: pd.DataFrame, source: Source) -> dict[str, Any]:
         "machines": {name: (source.machines or {}).get(name, {}) for name in sorted(set(whole["machine"]))},
         "started": (started[0], started[-1]) if started else ("", ""),
         "commits": sorted((str(name or "unknown"), int(count)) for name, count in whole["git"].value_counts().items()),
-        "packages": [(json.loads(text or "{}"), int(count)) for text, count in packages.items()],
+        "packages": [(json.loads(str(text) or "{}"), int(count)) for text, count in packages.items()],
         "plugins": sorted({f"{k} {v}" for text in set(whole["plugins"]) for k, v in json.loads(text or "{}").items()}),
         "statuses": sorted((str(name), int(count)) for name, count in whole["status"].value_counts().items()),
         "datasets": sorted(set(zip(whole["dataset"], whole["dataset_sha256"], strict=True))),
@@ -213,9 +215,9 @@ def table_rows(table: Table) -> list[list[tuple[str, bool]]]:
     ]
 
 
-def _looks(row: str, method: str) -> dict[str, str]:
-    one = look(method)
-    return {"name": row, "colour": one.colour, "shape": one.shape}
+def _looks(row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, str]:
+    one, tag = look(method), (tagged or {}).get(row, "")
+    return {"name": row, "colour": one.colour, "shape": one.shape} | ({"tag": tag} if tag else {})
 
 
 def _pair(value: float, spread: float | None) -> list[float | None]:

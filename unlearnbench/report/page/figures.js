@@ -6,7 +6,7 @@ const spreadOf = (pair) => pair[1] ?? 0;
 function legend(looks) {
   const items = looks.map((one) => {
     const mark = svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, marker(one, 7, 7, 6.5));
-    return html("li", {}, mark, one.said ?? one.name);
+    return html("li", {}, mark, html("span", {}, `${one.tag ? `${one.tag} ` : ""}${one.said ?? one.name}`));
   });
   return html("ul", { class: "legend" }, ...items);
 }
@@ -41,7 +41,7 @@ function timeFigure(group, view, width) {
     point.append(svg("title", {}, said[at]));
     parts.push(point);
   });
-  parts.push(...labels(points.map((one) => ({ x: x(one.x[0]), y: y(100 * one.y[0]), name: one.name })), box));
+  parts.push(...labels(points.map((one) => ({ x: x(one.x[0]), y: y(100 * one.y[0]), name: one.tag ?? one.name })), box));
   return figure(width, 330, caption, said.concat(missing.map((one) => `not drawn: ${one}`)).join("; "), parts, [legend(points), ...notes]);
 }
 
@@ -57,16 +57,18 @@ function phasesFigure(group, moment, width) {
     parts.push(text(box.left, top + 12, row.name));
     let left = 0;
     const told = [];
-    drawn.phases[moment].forEach((phase, layer) => {
-      const seconds = row.parts[phase];
-      if (!(seconds > 0)) return;
-      told.push(`${phase} ${shown(seconds)} s`);
+    for (const phase of drawn.phases[moment]) {
+      const seconds = row.parts[phase] ?? 0;
+      const isThin = x(seconds) - x(0) < 1.5;
+      if (seconds > 0) told.push(`${phase} ${shown(seconds)} s`);
+      left += isThin && row.whole > seconds ? seconds : 0;
+      if (isThin && row.whole > seconds) continue;
       parts.push(svg("rect", {
         x: x(left), y: top + 17, width: Math.max(0.5, x(left + seconds) - x(left)), height: 14, fill: row.colour,
-        "fill-opacity": drawn.shades[layer + drawn.shades.length - drawn.phases[moment].length], class: "outlined",
+        "fill-opacity": drawn.shades[phase], class: "outlined",
       }, svg("title", {}, `${row.name}, ${phase}: ${shown(seconds)} s`)));
       left += seconds;
-    });
+    }
     parts.push(text(x(left) + 6, top + 29, `${shown(row.whole)} s`, { class: "soft" }));
     return `${row.name}: ${shown(row.whole)} s (${told.join(", ")})`;
   });
@@ -74,10 +76,15 @@ function phasesFigure(group, moment, width) {
 }
 
 function phasesLegend() {
-  const names = drawn.phases.fit.map((name, at) => (at === 1 ? `${name}, retrain` : name));
-  return names.map((name, at) => {
-    const swatch = svg("rect", { x: 1, y: 1, width: 12, height: 12, fill: "#5A5A5A", "fill-opacity": drawn.shades[at], class: "outlined" });
-    return html("li", {}, svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, swatch), name);
+  const named = new Map();
+  for (const phase of Object.values(drawn.phases).flat()) {
+    const shade = drawn.shades[phase];
+    named.set(shade, (named.get(shade) ?? new Set()).add(phase));
+  }
+  return [...named].sort((a, b) => b[0] - a[0]).map(([shade, names]) => {
+    const swatch = svg("rect", { x: 1, y: 1, width: 12, height: 12, fill: "#5A5A5A", "fill-opacity": shade, class: "outlined" });
+    const box = svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, swatch);
+    return html("li", {}, box, html("span", {}, [...names].join(", ")));
   });
 }
 
@@ -106,12 +113,15 @@ function costFigure(curve, width) {
       marks.push(svg("circle", { ...place, class: "ring" }, svg("title", {}, `${one.name}: Retrain is as fast from ${shown(one.even)} on`)));
     }
   }
+  const ends = curve.lines.filter((one) => one.tag).map((one) => ({ x: x(one.line.at(-1)[0]), y: y(one.line.at(-1)[1]), name: one.tag }));
+  marks.push(...labels(ends, box));
   const said = curve.lines.map((one) => {
     const times = one.line.map(([count, mean]) => `${shown(mean)} s for ${count}`).join(", ");
     return `${one.name}: ${times}${one.said ? `; break-even: ${one.said}` : ""}`;
   });
   const looks = curve.lines.map((one) => ({ ...one, said: one.said ? `${one.name} (break-even: ${one.said})` : one.name }));
-  return figure(width, 330, `Time against deletions: ${curve.name}`, said.join("; "), [...parts, ...marks], [legend(looks)]);
+  const notes = curve.lacking.length ? [html("p", { class: "small" }, `Not drawn, with one number of deletions: ${curve.lacking.join(", ")}.`)] : [];
+  return figure(width, 330, curve.name, said.join("; "), [...parts, ...marks], [legend(looks), ...notes]);
 }
 
 // A height on a line between its points; both axes are logarithmic, the line is straight on them.
@@ -124,8 +134,9 @@ function between(line, count) {
 }
 
 function redraw(groups, curves, view) {
-  const wide = document.getElementById("time").clientWidth;
-  const width = wide >= 760 ? Math.min(560, Math.floor(wide / 2) - 18) : Math.min(560, wide);
+  const probe = document.getElementById("time");
+  probe.replaceChildren(html("figure"));
+  const width = Math.min(600, probe.firstChild.clientWidth);
   const some = groups.slice(0, MOST);
   const rest = groups.length > MOST ? [html("p", { class: "notice" }, `${groups.length - MOST} more groups match; choose a dataset and a model to see them.`)] : [];
   const views = view ? [view] : VIEWS;

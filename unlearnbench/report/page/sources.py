@@ -19,27 +19,25 @@ def record_columns() -> list[str]:
     return ["path", "status", "seed", "repetition", *VIEWS, "seconds", "quiet", "score", "time", "started"]
 
 
-def record_rows(found: Aggregate, row: str) -> list[list[Any]]:
-    """Give the records of a row, failed ones too, in the order of `record_columns`.
+def record_rows(found: Aggregate) -> dict[str, list[list[Any]]]:
+    """Map each row of a group to its records, failed ones too, in the order of `record_columns`.
 
     `path` leads from the results folder to the file; `score` and `time`: whether the means of F1 and of
     times are made of it.
 
     Args:
         found: The group.
-        row: The row.
     """
-    mine = found.group.frame[found.group.frame["row"] == row]
-    chosen = found.chosen[(found.chosen["row"] == row) & (found.chosen["status"] == "ok")]
+    chosen = found.chosen[found.chosen["status"] == "ok"]
     _, timed, _ = timed_records(found.group)
     scored, clocked = (set(zip(part["machine"], part["key"], strict=True)) for part in (chosen, timed))
-    listed = []
-    for _, views in mine.groupby([*UNIT, "machine", "key", "status"], sort=True):
+    listed: dict[str, list[list[Any]]] = {}
+    for (row, *_), views in found.group.frame.groupby(["row", *UNIT, "machine", "key", "status"], sort=True):
         first = views.iloc[0]
         by_view = dict(zip(views["view"], views["f1_micro"], strict=True))
         failed = first["status"] in FAILURES
         place = (first["machine"], first["key"])
-        listed.append(
+        listed.setdefault(str(row), []).append(
             [
                 _path(first),
                 f"{first['status']}: {first['error_type']}" if first["error_type"] else str(first["status"]),

@@ -56,9 +56,7 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
     """
     check_page(folder)
     root = results_root(results)
-    machines = {
-        path.stem: json.loads(path.read_text("utf-8")) for path in sorted(root.glob("machines/*.json"))
-    }
+    machines = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(root.glob("machines/*.json"))}
     text = page_text(frame, audits, Source(str(results), _way(folder, root), machines))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / NAME, text.encode("utf-8"))
@@ -75,7 +73,10 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) 
     """
     jinja, style, script = _jinja(), _style(), _script()
     environment = jinja.Environment(
-        loader=jinja.FunctionLoader(_read), autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True,
+        loader=jinja.FunctionLoader(_read),
+        autoescape=True,
+        undefined=jinja.StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
