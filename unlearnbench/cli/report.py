@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from unlearnbench.cli import options
 
@@ -40,9 +41,40 @@ TABLES = (
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write everything as one page, DIR/index.html, in place of a table (needs the extra `report`).",
+)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Draw everything as PNG and PDF, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
+)
 @options.debug
-def command(results: Path, table: str, style: str, against: str | None, figure: Path | None, debug: bool) -> None:
-    """Rebuild tables from the records in a results folder."""
+@click.pass_context
+def command(
+    context: click.Context,
+    results: Path,
+    table: str,
+    style: str,
+    against: str | None,
+    figure: Path | None,
+    html: Path | None,
+    figures: Path | None,
+    debug: bool,
+) -> None:
+    """Rebuild tables, a page or figures from the records in a results folder."""
+    if html or figures:
+        _refuse_options_of_tables(context)
+        _write_whole(results, html, figures)
+    else:
+        _write_table(results, table, style, against, figure)
+
+
+def _write_table(results: Path, table: str, style: str, against: str | None, figure: Path | None) -> None:
     from unlearnbench.errors import NothingMatchedError, UsageError
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
@@ -62,8 +94,7 @@ def command(results: Path, table: str, style: str, against: str | None, figure: 
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_audits(results) if table == "audits" else load_records(results)
         audits = _audits(results) if table == "characteristics" else None
-    for problem in frame.attrs.get("problems", ()):
-        click.echo(f"warning: {problem}", err=True)
+    _warn(frame)
     builders = {"audits": build_audit_tables, "cost": build_cost_tables}
     if table in builders:
         tables = builders[table](frame, str(results))
@@ -76,6 +107,45 @@ def command(results: Path, table: str, style: str, against: str | None, figure: 
     click.echo(render(tables, style), nl=style != "csv")
     if figure:
         draw_poison(tables, figure)
+
+
+def _write_whole(results: Path, html: Path | None, figures: Path | None) -> None:
+    """Write the page and the figures, and say where they are."""
+    from unlearnbench.report import load_records
+    from unlearnbench.report.page import check_page, write_page
+    from unlearnbench.report.paper import check_figures, write_figures
+
+    if html:
+        check_page(html)
+    if figures:
+        check_figures(figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same problems are told below, one line each
+        frame = load_records(results)
+        audits = _audits(results) if html else None
+    _warn(frame)
+    if html:
+        click.echo(str(write_page(results, frame, audits, html)))
+    if figures:
+        for path in write_figures(frame, figures):
+            click.echo(str(path))
+
+
+def _refuse_options_of_tables(context: click.Context) -> None:
+    from unlearnbench.errors import UsageError
+
+    flags = {"table": "--table", "style": "--format", "against": "--against", "figure": "--figure"}
+    given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} says what one table shows; --html and --figures show everything.",
+            "Leave one of them out.",
+        )
+
+
+def _warn(frame: pd.DataFrame) -> None:
+    for problem in frame.attrs.get("problems", ()):
+        click.echo(f"warning: {problem}", err=True)
 
 
 def _audits(results: Path) -> pd.DataFrame | None:

@@ -208,7 +208,11 @@ def cost_figure(curve: Curve, width: float) -> Any:
     panel.set_xscale("log")
     panel.set_yscale("log")
     counts = sorted({int(count) for part in drawn.values() for count in part["deletions"]})
-    _tick(panel, "y", *panel.get_ylim())
+    means = [float(value) for part in drawn.values() for value in part["seconds"]]
+    tops = [float(value) for part in drawn.values() for value in part["seconds"] + part["sd"].fillna(0.0)]
+    limits = (min(means) / 1.6, max(tops) * 1.2)
+    panel.set_ylim(limits)
+    _tick(panel, "y", *limits)
     panel.set_xticks(counts, [str(count) for count in counts])
     _dress(panel, "", "deletions in one request", "unlearning time, s")
     _legend(figure, shown, width, most=2)
