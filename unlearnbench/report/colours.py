@@ -56,7 +56,7 @@ LOOKS = {
     "gradient-ascent": Look("#6657B5", "cross"),
     "noop": Look(CONTROL, "circle"),
     "noop-full": Look(CONTROL, "square"),
-    "utu": Look(CONTROL, "diamond"),
+    "utu": Look(CONTROL, "right"),
     "retrain-leak": Look(CONTROL, "up"),
     "random-init": Look(CONTROL, "down"),
     "over-forget": Look(CONTROL, "cross"),

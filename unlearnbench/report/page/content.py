@@ -181,13 +181,17 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
                 "verdicts": verdicts,
                 "scores": scores,
                 "gate": [
-                    {name: str(row[name]) for name in ("measure", "state", "note")}
-                    for _, row in gate.drop_duplicates("measure").iterrows()
+                    {"measure": str(measure), "state": ", ".join(sorted(set(rows["state"]))), "note": _notes(rows)}
+                    for measure, rows in gate.groupby("measure", sort=False)
                 ],
                 "lacks_gate": bool(judged) and gate.empty,
             }
         )
     return places
+
+
+def _notes(rows: pd.DataFrame) -> str:
+    return "; ".join(dict.fromkeys(note.rstrip(".") for note in rows["note"] if note))
 
 
 def _provenance(frame: pd.DataFrame, source: Source) -> dict[str, Any]:
