@@ -1,4 +1,4 @@
-"""The report page in a real browser, without a window: sorting, filters, keys, widths, and what it asks the network for."""
+"""The report page in a real browser without a window: sorting, filters, keys, widths, and what it asks for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ pytest.importorskip("jinja2", reason="the page needs jinja2: pip install 'unlear
 webdriver = pytest.importorskip(
     "selenium.webdriver", reason="the page is tested in a browser through selenium: pip install 'unlearnbench[dev]'"
 )
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -95,6 +96,12 @@ def rows(page: Any) -> list[dict[str, Any]]:
     return found
 
 
+def listed(page: Any) -> list[Any]:
+    """Wait until records are listed: the page does it once the address has changed."""
+    waiting = WebDriverWait(page, 60)
+    return list(waiting.until(lambda one: one.find_elements("css selector", "#records tbody tr")))
+
+
 def visible(page: Any, selector: str) -> int:
     return int(
         page.execute_script(
@@ -138,7 +145,7 @@ def test_filters_leave_what_they_name(page: Any) -> None:
     choose(page, "filter-dataset", "digits")
     choose(page, "filter-protocol", "")
     assert {row["dataset"] for row in rows(page)} == {"digits"}
-    assert visible(page, "#cost svg") == 1
+    assert visible(page, "#cost svg[role]") == 1
     choose(page, "filter-protocol", "www24, 16 nodes")
     assert {row["protocol"] for row in rows(page)} == {"www24, 16 nodes"}
     choose(page, "filter-model", "gat")
@@ -147,25 +154,10 @@ def test_filters_leave_what_they_name(page: Any) -> None:
 
 
 def test_a_view_shows_its_columns_and_figures_alone(page: Any) -> None:
-    assert (
-        visible(page, "#board th.v-shard"),
-        visible(page, "#board th.v-full"),
-        visible(page, "#time svg[role]"),
-    ) == (
-        2,
-        2,
-        2,
-    )
+    parts = ("#board th.v-shard", "#board th.v-full", "#time svg[role]")
+    assert [visible(page, part) for part in parts] == [2, 2, 2]
     choose(page, "filter-view", "full")
-    assert (
-        visible(page, "#board th.v-shard"),
-        visible(page, "#board th.v-full"),
-        visible(page, "#time svg[role]"),
-    ) == (
-        0,
-        2,
-        1,
-    )
+    assert [visible(page, part) for part in parts] == [0, 2, 1]
     assert visible(page, "table.heat.v-shard") == 0
     assert visible(page, "table.heat.v-full") == 1
 
@@ -173,12 +165,12 @@ def test_a_view_shows_its_columns_and_figures_alone(page: Any) -> None:
 def test_a_number_leads_to_its_records_and_the_address_can_be_kept(page: Any, address: str) -> None:
     row = next(at for at in rows(page) if at["method"] == "sisa")
     page.find_element("css selector", f"#board tr[data-at='{row['at']}'] a[href$='-1']").click()
-    listed = page.find_elements("css selector", "#records tbody tr")
-    assert len(listed) == R
+    records = listed(page)
+    assert len(records) == R
     caption = page.find_element("css selector", "#records caption").text
     assert caption == f"sisa, cora, gcn on cpu, forgetting 0.5 % of nodes: F1 shard % {row['cells'][1]}"
-    assert [one.find_element("css selector", "td").text for one in listed] == ["yes"] * R
-    link = listed[0].find_element("css selector", "a").get_attribute("href")
+    assert [one.find_element("css selector", "td").text for one in records] == ["yes"] * R
+    link = records[0].find_element("css selector", "a").get_attribute("href")
     assert link.startswith(address.rpartition("/")[0].rpartition("/")[0] + "/records/m-0001/cora/sisa/")
     choose(page, "filter-model", "gat")
     kept = page.current_url
@@ -187,14 +179,14 @@ def test_a_number_leads_to_its_records_and_the_address_can_be_kept(page: Any, ad
     assert {at["model"] for at in rows(page)} == {"gat"}
     page.get("about:blank")
     page.get(f"{address}#records={row['at']}-1")
-    assert len(page.find_elements("css selector", "#records tbody tr")) == R
+    assert len(listed(page)) == R
 
 
 def test_failed_records_are_listed_as_failed(page: Any) -> None:
     page.find_element("link text", f"failed {R}").click()
-    cells = [one.text for one in page.find_elements("css selector", "#records tbody tr td.bad")]
-    assert cells == ["error: ValueError"] * R
-    assert page.find_element("css selector", "#records tbody tr td").text == "no"
+    records = listed(page)
+    assert [one.find_element("css selector", "td.bad").text for one in records] == ["error: ValueError"] * R
+    assert [one.find_element("css selector", "td").text for one in records] == ["no"] * R
 
 
 def test_labels_do_not_run(page: Any) -> None:
@@ -203,6 +195,7 @@ def test_labels_do_not_run(page: Any) -> None:
     choose(page, "filter-dataset", HOSTILE)
     assert [row["method"] for row in rows(page)] == [HOSTILE]
     page.find_element("css selector", "#board tr:not([hidden]) td.number a").click()
+    listed(page)
     assert HOSTILE in page.find_element("css selector", "#records caption").text
     assert HOSTILE in page.find_element("css selector", "#time figcaption").text
     assert page.execute_script("return window.pwned") is None
@@ -218,6 +211,7 @@ def test_nothing_is_wider_than_a_telephone(page: Any, width: int, theme: str) ->
         choose(page, name, "")
     page.execute_script("for (const one of document.querySelectorAll('details')) one.open = true;")
     page.find_element("css selector", "#board td.number a").click()
+    listed(page)
     assert page.execute_script("return document.documentElement.scrollWidth") == width
     background = page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[theme]
@@ -225,7 +219,7 @@ def test_nothing_is_wider_than_a_telephone(page: Any, width: int, theme: str) ->
 
 def test_every_control_is_reached_by_tab(page: Any) -> None:
     wanted = page.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].filter((one) => one.getClientRects().length).map("
+        "return [...document.querySelectorAll(arguments[0])].filter((one) => one.checkVisibility()).map("
         "(one, at) => { one.dataset.stop = at; return at; })",
         FOCUSABLE,
     )

@@ -57,7 +57,7 @@ LOOKS = {
     "noop": Look(CONTROL, "circle"),
     "noop-full": Look(CONTROL, "square"),
     "utu": Look(CONTROL, "right"),
-    "retrain-leak": Look(CONTROL, "up"),
+    "retrain-leak": Look(CONTROL, "left"),
     "random-init": Look(CONTROL, "down"),
     "over-forget": Look(CONTROL, "cross"),
 }
