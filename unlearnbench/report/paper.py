@@ -89,7 +89,7 @@ def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], A
 
 def time_figure(found: Aggregate, width: float) -> Any:
     """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
-    figure, panels = _panels(width, 2, 2.1)
+    figure, panels = _panels(width, 2, 2.1, sharey=True)
     shown: dict[str, Any] = {}
     for panel, view in zip(panels, VIEWS, strict=True):
         drawn, _ = points(found, view)
@@ -113,7 +113,9 @@ def time_figure(found: Aggregate, width: float) -> Any:
             least, most = min(one.seconds for one in drawn), max(one.seconds + (one.seconds_sd or 0.0) for one in drawn)
             panel.set_xlim(least / 2, 1.3 * most)
             _tick(panel, "x", least / 2, 1.3 * most)
-        _dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %")
+        # Side by side the panels have one axis.
+        beside = "micro-F1, %" if width < 5 or view == VIEWS[0] else ""
+        _dress(panel, f"view {view}", "unlearning time, s", beside)
     _legend(figure, shown, width)
     return _titled(figure, found.group.name)
 
@@ -233,12 +235,12 @@ def between(part: pd.DataFrame, count: float) -> float:
     return pairs[-1][1]
 
 
-def _panels(width: float, number: int, height: float) -> tuple[Any, Sequence[Any]]:
+def _panels(width: float, number: int, height: float, sharey: bool = False) -> tuple[Any, Sequence[Any]]:
     """Make a figure with panels side by side on a whole page, one above the other in a column."""
     rows, columns = (1, number) if width > 5 else (number, 1)
     # No pyplot: it would keep the figure and look for a screen.
     figure = matplotlib_module("figure").Figure(figsize=(width, rows * height + 0.6), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
 
 
 def _tick(panel: Any, axis: str, low: float, high: float) -> None:

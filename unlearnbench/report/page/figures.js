@@ -20,8 +20,10 @@ function timeFigure(group, view, width) {
   const box = { left: 40, right: width - 14, top: 24, bottom: 290, margin: 12 };
   const lows = points.map(({ x }) => Math.max(x[0] - spreadOf(x), x[0] / 2));
   const x = logarithmic(Math.min(...lows) / 1.25, Math.max(...points.map((p) => p.x[0] + spreadOf(p.x))) * 1.25, box.left, box.right);
-  const lowest = 100 * Math.min(...points.map(({ y }) => y[0] - spreadOf(y)));
-  const highest = 100 * Math.max(...points.map(({ y }) => y[0] + spreadOf(y)));
+  // One axis for both views, so that they can be compared.
+  const scores = VIEWS.flatMap((one) => group.points[one]);
+  const lowest = 100 * Math.min(...scores.map((one) => one.y[0] - spreadOf(one.y)));
+  const highest = 100 * Math.max(...scores.map((one) => one.y[0] + spreadOf(one.y)));
   const room = Math.max(1, (highest - lowest) * 0.08);
   const y = linear(Math.max(0, lowest - room), Math.min(100, highest + room), box.bottom, box.top);
   const parts = frame(box, x, y, ["unlearning time, s", "micro-F1, %"]);
