@@ -156,7 +156,7 @@ def test_variants_of_one_method_are_numbered() -> None:
 
 def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.paper import WIDTHS, write_figures
+    from unlearnbench.report.drawing import WIDTHS, write_figures
 
     written = list(write_figures(frame_of(grid_of_parts()), tmp_path / "figures"))
     kinds = ["f1-time", "parts", "phases"]
@@ -176,7 +176,7 @@ def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) ->
 
 def test_the_same_records_give_the_same_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.paper import write_figures
+    from unlearnbench.report.drawing import write_figures
 
     # Without a score there is no other figure than that of phases.
     frame = frame_of([make_record("sisa", metrics={})])
@@ -195,7 +195,7 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.colors import to_hex
 
-    from unlearnbench.report.paper import cost_figure, phases_figure, time_figure
+    from unlearnbench.report.drawing import cost_figure, phases_figure, time_figure
 
     found = group([one for name, (score, seconds) in METHODS.items() for one in spread(name, score, seconds)])
     expected = {look(name).colour.upper(): SHAPES[look(name).shape] for name in METHODS}
@@ -211,7 +211,7 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
 
 def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.paper import cost_figure
+    from unlearnbench.report.drawing import cost_figure
 
     records = [deletions(count, "retrain", 1.0) for count in (1, 16)]
     records += [deletions(1, "sisa", 0.25), deletions(16, "sisa", 2.0)]
@@ -227,14 +227,14 @@ def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
 def test_a_height_between_two_points_is_on_the_straight_line_that_is_drawn() -> None:
     import pandas as pd
 
-    from unlearnbench.report.paper import between
+    from unlearnbench.report.drawing import between
 
     # From (1, 1) to (100, 100) the line of a log-log plot is the diagonal.
     assert between(pd.DataFrame({"deletions": [1, 100], "seconds": [1.0, 100.0]}), 10) == pytest.approx(10)
 
 
 def test_figures_that_cannot_be_drawn_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unlearnbench.report.paper import check_figures, write_figures
+    from unlearnbench.report.drawing import check_figures, write_figures
 
     with pytest.raises(NothingMatchedError):
         list(write_figures(frame_of([make_record("sisa", status="error", seconds=None, phases=[])]), tmp_path))
@@ -248,7 +248,7 @@ def test_figures_that_cannot_be_drawn_are_refused(tmp_path: Path, monkeypatch: p
 
 
 def test_figures_are_of_records_that_ended_well() -> None:
-    from unlearnbench.report.paper import find_figures
+    from unlearnbench.report.drawing import find_figures
 
     names = [name for name, _ in find_figures(frame_of(sample_records()))]
     assert sum(name.startswith("f1-time") for name in names) == 5

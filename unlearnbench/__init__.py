@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unlearnbench.aggregation import Aggregator as Aggregator
+    from unlearnbench.aggregation import LearnedAggregator as LearnedAggregator
     from unlearnbench.aggregation import Members as Members
     from unlearnbench.audits.base import Audit as Audit
     from unlearnbench.audits.base import Finding as Finding
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Aggregator": "aggregation",
+    "LearnedAggregator": "aggregation",
     "Members": "aggregation",
     "Audit": "audits.base",
     "Finding": "audits.base",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import Component
-from unlearnbench.errors import UsageError
+from unlearnbench.component import Component, ComponentParams
+from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.seeds import keyed_hash
 from unlearnbench.task import Task, View
@@ -75,6 +77,51 @@ class Aggregator(Component, ABC):
     def state(self) -> Mapping[str, Tensor]:
         """Give the learned parameters, by name."""
         return {}
+
+
+class LearnedAggregator(Aggregator):
+    """Base of aggregators that learn from U; a subclass derives its `Params` from `LearnedAggregator.Params`."""
+
+    class Params(ComponentParams):
+        """What every aggregator that learns lets its user choose."""
+
+        sample: float = Field(
+            1000, gt=0, description="Size of U: a number of training nodes if at least 1, else a share."
+        )
+        view: Literal["targets", "shard"] = Field(
+            "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
+        )
+        out_of_fold: bool = Field(False, description="Whether a node's own member is left out while learning.")
+
+    params: Params
+
+    def __init__(self, params: Any = None) -> None:
+        """Take the size of U and the view from the parameters."""
+        super().__init__(params)
+        self.sample = self.params.sample
+        self.view = View(self.params.view)
+        self._voting: Tensor | None = None
+
+    def heard(self, members: Members) -> Tensor | None:
+        """Tell whom to hear of each node of U: bool [n, number of voting members]; None: everybody."""
+        return out_of_fold(members) if self.params.out_of_fold else None
+
+    def fitted(self, members: Members) -> None:
+        """Remember which members vote, at the end of `fit`."""
+        self._voting = members.voting.clone()
+
+    def check_fitted(self, members: Members) -> Tensor:
+        """Give which members vote: bool [S], the same as in `fit`.
+
+        Raises:
+            RefusedError: Not fitted, or fitted on other members than those that vote now.
+        """
+        if self._voting is None or not torch.equal(self._voting, members.voting):
+            raise RefusedError(
+                f"Aggregator {self.name} was asked to combine members it was not fitted on.",
+                "Fit it again whenever members change.",
+            )
+        return self._voting
 
 
 def sample_of(aggregator: Aggregator, task: Task) -> Tensor:

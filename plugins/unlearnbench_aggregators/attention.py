@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearnbench.aggregation import Aggregator, Members, out_of_fold
-from unlearnbench.component import ComponentParams
-from unlearnbench.errors import RefusedError
+from unlearnbench.aggregation import LearnedAggregator, Members
 from unlearnbench.graph import Graph
-from unlearnbench.task import Task, View
+from unlearnbench.task import Task
 from unlearnbench_aggregators.network import AttentionNetwork
 
 
-class Attention(Aggregator):
+class Attention(LearnedAggregator):
     """RecEraser's attention, with a cross-entropy in place of its ranking loss.
 
     Retired members are left out.
@@ -29,16 +26,9 @@ class Attention(Aggregator):
     summary = "Attention over linearly mapped member embeddings (RecEraser's aggregation)."
     reference = 'Chen et al., "Recommendation Unlearning" (RecEraser), WWW 2022, attention-based adaptive aggregation'
 
-    class Params(ComponentParams):
+    class Params(LearnedAggregator.Params):
         """Parameters of `attention`."""
 
-        sample: float = Field(1000, gt=0, description="Size of U: a count if at least 1, else a share.")
-        view: Literal["targets", "shard"] = Field(
-            "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
-        )
-        out_of_fold: bool = Field(
-            False, description="Whether a node's own member is left out of the softmax while learning."
-        )
         lr: float = Field(0.05, gt=0, description="Learning rate of Adagrad.")
         dropout: float = Field(0.3, ge=0, lt=1, description="Share of the fused embedding dropped while learning.")
         penalty: float = Field(1e-5, ge=0, description="Factor of half the sum of squares of the members' maps.")
@@ -48,18 +38,14 @@ class Attention(Aggregator):
     params: Params
 
     def __init__(self, params: Params | None = None) -> None:
-        """Take the size of U and the view from the parameters."""
         super().__init__(params)
-        self.sample = self.params.sample
-        self.view = View(self.params.view)
         self._network: AttentionNetwork | None = None
-        self._voting = torch.zeros(0, dtype=torch.bool)
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
         """Learn from U, from scratch; see `Aggregator.fit`."""
         settings = self.params
         embeddings = members.embeddings[members.voting].detach()
-        heard = out_of_fold(members) if settings.out_of_fold else None
+        heard = self.heard(members)
         num_members, num_nodes, size = embeddings.shape
         device = embeddings.device
         network = AttentionNetwork(num_members, size, graph.num_classes, task.generator("attention", "weights"))
@@ -77,7 +63,7 @@ class Attention(Aggregator):
                 loss.backward()
                 optimiser.step()
         self._network = network.requires_grad_(False)
-        self._voting = members.voting.clone()
+        self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
         """Give log-probabilities [n, C].
@@ -85,12 +71,9 @@ class Attention(Aggregator):
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
         """
-        if self._network is None or not torch.equal(self._voting, members.voting):
-            raise RefusedError(
-                "Aggregator attention was asked to combine members it was not fitted on.",
-                "Fit it again whenever members change.",
-            )
-        fused, _ = self._network.fuse(members.embeddings[self._voting])
+        voting = self.check_fitted(members)
+        assert self._network is not None
+        fused, _ = self._network.fuse(members.embeddings[voting])
         return torch.log_softmax(self._network.classify(fused), dim=1)
 
     def state(self) -> Mapping[str, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 import torch
@@ -11,18 +10,16 @@ from pydantic import Field
 from scipy.optimize import minimize
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members, out_of_fold
-from unlearnbench.component import ComponentParams
-from unlearnbench.errors import RefusedError
+from unlearnbench.aggregation import LearnedAggregator, Members
 from unlearnbench.graph import Graph
-from unlearnbench.task import Task, View
+from unlearnbench.task import Task
 
 # Where the search for the minimum ends: the largest entry of the gradient of the mean loss.
 FLATNESS = 1e-6
 MOST_ITERATIONS = 1000
 
 
-class Stacking(Aggregator):
+class Stacking(LearnedAggregator):
     """Stacked generalisation with a multinomial logistic regression on top.
 
     The log-probabilities of all members, side by side, are the inputs. Retired members are left
@@ -38,13 +35,9 @@ class Stacking(Aggregator):
     summary = "Multinomial logistic regression on the members' log-probabilities."
     reference = 'Wolpert, "Stacked Generalization", Neural Networks 1992'
 
-    class Params(ComponentParams):
+    class Params(LearnedAggregator.Params):
         """Parameters of `stacking`."""
 
-        sample: float = Field(1000, gt=0, description="Size of U: a count if at least 1, else a share.")
-        view: Literal["targets", "shard"] = Field(
-            "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
-        )
         out_of_fold: bool = Field(
             False,
             description="Whether a node's own member is replaced by the normalised mean of the others'"
@@ -57,22 +50,19 @@ class Stacking(Aggregator):
     params: Params
 
     def __init__(self, params: Params | None = None) -> None:
-        """Take the size of U and the view from the parameters."""
         super().__init__(params)
-        self.sample = self.params.sample
-        self.view = View(self.params.view)
         self.weight: Tensor | None = None
         self.bias = torch.zeros(0, dtype=torch.float64)
-        self._voting = torch.zeros(0, dtype=torch.bool)
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
         """Learn from U, from scratch; see `Aggregator.fit`."""
         said = members.log_probabilities()[members.voting].detach().double()
-        if self.params.out_of_fold:
-            said = with_others(said, out_of_fold(members))
+        heard = self.heard(members)
+        if heard is not None:
+            said = with_others(said, heard)
         weight, bias = regress(said.cpu(), graph.y.cpu(), self.params.penalty)
         self.weight, self.bias = weight.to(said.device), bias.to(said.device)
-        self._voting = members.voting.clone()
+        self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
         """Give log-probabilities [n, C].
@@ -80,12 +70,9 @@ class Stacking(Aggregator):
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
         """
-        if self.weight is None or not torch.equal(self._voting, members.voting):
-            raise RefusedError(
-                "Aggregator stacking was asked to combine members it was not fitted on.",
-                "Fit it again whenever members change.",
-            )
-        said = members.log_probabilities()[self._voting].double()
+        voting = self.check_fitted(members)
+        assert self.weight is not None
+        said = members.log_probabilities()[voting].double()
         logits = torch.einsum("snc,sck->nk", said, self.weight) + self.bias
         return torch.log_softmax(logits, dim=1).to(members.logits.dtype)
 

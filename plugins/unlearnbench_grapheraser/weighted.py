@@ -9,11 +9,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members, out_of_fold
-from unlearnbench.component import ComponentParams
+from unlearnbench.aggregation import LearnedAggregator, Members
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.task import Task, View
+from unlearnbench.task import Task
 from unlearnbench_grapheraser.pools import LOSSES, PoolName, normalised, pool, uniform
 
 Normalise = Literal["never", "end", "step"]
@@ -26,7 +25,7 @@ POOL_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Weighted(Aggregator):
+class Weighted(LearnedAggregator):
     """GraphEraser's learned weights (LBAggr).
 
     Attributes:
@@ -37,7 +36,7 @@ class Weighted(Aggregator):
     summary = "One learned weight a member (GraphEraser's LBAggr)."
     reference = 'Chen et al., "Graph Unlearning", CCS 2022, learning-based aggregation'
 
-    class Params(ComponentParams):
+    class Params(LearnedAggregator.Params):
         """Parameters of `weighted`."""
 
         pool: PoolName = Field(
@@ -48,14 +47,6 @@ class Weighted(Aggregator):
         lr: float = Field(default=0.01, gt=0, description="Adam's learning rate (0.001 with pool=legacy).")
         batch_size: int = Field(default=32, ge=1, description="Nodes of U in a step.")
         epochs: int = Field(default=50, ge=0, description="Passes over U.")
-        sample: float = Field(
-            default=1000, gt=0, description="Size of U: a number of training nodes if at least 1, else a share."
-        )
-        view: Literal["targets", "shard"] = Field(
-            default="targets",
-            description="Which graph members see when they speak of U: targets (that of U alone) or shard (each"
-            " member's own shard as well).",
-        )
         out_of_fold: bool = Field(
             default=False,
             description="Whether a node's own member is left out while learning, the others' weights scaled up.",
@@ -87,10 +78,7 @@ class Weighted(Aggregator):
     params: Params
 
     def __init__(self, params: Params | None = None) -> None:
-        """Take the size of U and the view from the parameters."""
         super().__init__(params)
-        self.sample = self.params.sample
-        self.view = View(self.params.view)
         self.weight: Tensor | None = None
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
@@ -102,7 +90,7 @@ class Weighted(Aggregator):
             members.voting,
             settings,
             task.generator("weighted"),
-            out_of_fold(members) if settings.out_of_fold else None,
+            self.heard(members),
         )
 
     def combine(self, members: Members) -> Tensor:

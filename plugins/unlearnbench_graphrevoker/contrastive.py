@@ -10,16 +10,14 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearnbench.aggregation import Aggregator, Members, out_of_fold
-from unlearnbench.component import ComponentParams
-from unlearnbench.errors import RefusedError
+from unlearnbench.aggregation import LearnedAggregator, Members
 from unlearnbench.graph import Graph
-from unlearnbench.task import Task, View
+from unlearnbench.task import Task
 from unlearnbench_graphrevoker import auxiliary, fusion, sampling
 from unlearnbench_graphrevoker.pairs import Batch, PairRules, PairSource
 
 
-class Contrastive(Aggregator):
+class Contrastive(LearnedAggregator):
     """Learns how to fuse members' embeddings from U, with the help of two auxiliary losses.
 
     One loss draws a node's fused embedding towards that of a random part of the members; the other
@@ -31,16 +29,9 @@ class Contrastive(Aggregator):
     summary = "Attention over projected member embeddings, learned with contrastive and reconstruction losses."
     reference = "Zhang et al., GraphRevoker, WWW 2024, section 4.2"
 
-    class Params(ComponentParams):
+    class Params(LearnedAggregator.Params):
         """Parameters of the aggregator; the README of the plugin names the erratum behind each choice."""
 
-        sample: float = Field(1000, gt=0, description="Size of U: a count if at least 1, else a share.")
-        view: Literal["targets", "shard"] = Field(
-            "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
-        )
-        out_of_fold: bool = Field(
-            False, description="Whether a node's own member is left out of the softmax while learning."
-        )
         projection_width: int = Field(128, ge=1, description="Width of the members' projections.")
         attention_width: int = Field(16, ge=1, description="Width of the attention's hidden layer.")
         attention: fusion.AttentionForm = Field(
@@ -87,10 +78,7 @@ class Contrastive(Aggregator):
     def __init__(self, params: Params | None = None) -> None:
         super().__init__(params)
         self.params: Contrastive.Params
-        self.sample = self.params.sample
-        self.view = View(self.params.view)
         self._fusion: fusion.Fusion | None = None
-        self._voting = torch.zeros(0, dtype=torch.bool)
 
     @property
     def design(self) -> fusion.Design:
@@ -135,7 +123,7 @@ class Contrastive(Aggregator):
             num_members, size, graph.num_classes, self.design, task.generator("contrastive", "weights")
         ).to(embeddings.device)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
-        heard = out_of_fold(members) if params.out_of_fold else None
+        heard = self.heard(members)
         pairs = PairSource(self.rules, graph, members.shard, num_members, task.generator("contrastive", "pairs"))
         order = task.generator("contrastive", "batches")
         for _ in range(params.epochs):
@@ -146,7 +134,7 @@ class Contrastive(Aggregator):
                 loss.backward()
                 optimiser.step()
         self._fusion = network.requires_grad_(False)
-        self._voting = members.voting.clone()
+        self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
         """Give log-probabilities [n, C].
@@ -154,13 +142,10 @@ class Contrastive(Aggregator):
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
         """
-        if self._fusion is None or not torch.equal(self._voting, members.voting):
-            raise RefusedError(
-                "Aggregator contrastive was asked to combine members it was not fitted on.",
-                "Fit it again whenever members change.",
-            )
-        every = bool(self._voting.all())
-        return torch.log_softmax(self._fusion(members.embeddings if every else members.embeddings[self._voting]), dim=1)
+        voting = self.check_fitted(members)
+        assert self._fusion is not None
+        every = bool(voting.all())
+        return torch.log_softmax(self._fusion(members.embeddings if every else members.embeddings[voting]), dim=1)
 
     def state(self) -> Mapping[str, Tensor]:
         """Give the learned parameters; those of a member stand at its rank among the voting members."""

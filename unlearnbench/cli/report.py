@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,11 @@ from unlearnbench.cli import options
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unlearnbench.report.selection import Selection
+
 TABLES = (
-    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "datasets"),
-    *("partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
+    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
+    *("datasets", "partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
 )
 
 
@@ -53,6 +57,10 @@ TABLES = (
     metavar="DIR",
     help="Draw everything as PNG and PDF, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
 )
+@click.option("--experiment", metavar="NAME", help="Only the cells that `run --experiment NAME` makes.")
+@click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
+@click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
+@click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Only these methods, and Retrain.")
 @options.debug
 @click.pass_context
 def command(
@@ -64,17 +72,35 @@ def command(
     figure: Path | None,
     html: Path | None,
     figures: Path | None,
+    experiment: str | None,
+    datasets: tuple[str, ...],
+    models: tuple[str, ...],
+    methods: tuple[str, ...],
     debug: bool,
 ) -> None:
-    """Rebuild tables, a page or figures from the records in a results folder."""
+    """Rebuild tables, a page or figures from the records in a results folder.
+
+    \b
+    Examples:
+      unlearnbench report
+      unlearnbench report --table utility --experiment graphrevoker-www24 --against paper
+      unlearnbench report --datasets cora --models gcn --methods sisa,graphrevoker --format md
+      unlearnbench report --html page
+    """  # noqa: D301
+    from unlearnbench.brackets import split_names
+    from unlearnbench.report.selection import Selection
+
+    wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
     if html or figures:
         _refuse_options_of_tables(context)
-        _write_whole(results, html, figures)
+        _write_whole(results, html, figures, wanted)
     else:
-        _write_table(results, table, style, against, figure)
+        _write_table(results, table, style, against, figure, wanted)
 
 
-def _write_table(results: Path, table: str, style: str, against: str | None, figure: Path | None) -> None:
+def _write_table(
+    results: Path, table: str, style: str, against: str | None, figure: Path | None, wanted: Selection
+) -> None:
     from unlearnbench.errors import NothingMatchedError, UsageError
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
@@ -84,7 +110,7 @@ def _write_table(results: Path, table: str, style: str, against: str | None, fig
     from unlearnbench.report.render import render
     from unlearnbench.report.tables import build_tables
 
-    if against:
+    if against and table != "claims":
         published(table)
     if figure:
         if table != "poison":
@@ -94,12 +120,14 @@ def _write_table(results: Path, table: str, style: str, against: str | None, fig
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_audits(results) if table == "audits" else load_records(results)
         audits = _audits(results) if table == "characteristics" else None
+    frame = _selected(frame, wanted)
+    source = shlex.quote(str(results)) + wanted.options()
     _warn(frame)
     builders = {"audits": build_audit_tables, "cost": build_cost_tables}
     if table in builders:
-        tables = builders[table](frame, str(results))
+        tables = builders[table](frame, source)
     else:
-        tables = build_tables(frame, table, str(results), against == "paper", audits)
+        tables = build_tables(frame, table, source, against == "paper", audits)
     if not tables:
         raise NothingMatchedError(
             f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
@@ -109,11 +137,11 @@ def _write_table(results: Path, table: str, style: str, against: str | None, fig
         draw_poison(tables, figure)
 
 
-def _write_whole(results: Path, html: Path | None, figures: Path | None) -> None:
+def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
     """Write the page and the figures, and say where they are."""
     from unlearnbench.report import load_records
     from unlearnbench.report.page import check_page, write_page
-    from unlearnbench.report.paper import check_figures, write_figures
+    from unlearnbench.report.drawing import check_figures, write_figures
 
     if html:
         check_page(html)
@@ -123,12 +151,32 @@ def _write_whole(results: Path, html: Path | None, figures: Path | None) -> None
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_records(results)
         audits = _audits(results) if html else None
+    frame = _selected(frame, wanted)
     _warn(frame)
     if html:
-        click.echo(str(write_page(results, frame, audits, html)))
+        source = shlex.quote(str(results)) + wanted.options()
+        click.echo(str(write_page(results, frame, _audits_of(audits, wanted), html, source)))
     if figures:
         for path in write_figures(frame, figures):
             click.echo(str(path))
+
+
+def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
+    """Keep what is asked for; names are looked up only where there are any."""
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.report.selection import select
+
+    return select(frame, wanted, load_catalogue()) if wanted.options() else frame
+
+
+def _audits_of(audits: pd.DataFrame | None, wanted: Selection) -> pd.DataFrame | None:
+    """Keep the audits of what is asked for, if there are any; an experiment has none of its own."""
+    from unlearnbench.errors import NothingMatchedError
+
+    try:
+        return None if audits is None else _selected(audits, replace(wanted, experiment=""))
+    except NothingMatchedError:
+        return None
 
 
 def _refuse_options_of_tables(context: click.Context) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from unlearnbench.report.aggregate import STATUSES, Aggregate
-from unlearnbench.report.grouping import Group
 
 TORCH_MARK = " †"
 
@@ -61,32 +60,40 @@ def with_facets(name: str, found: Aggregate, data: pd.DataFrame, **more: str) ->
     return data.assign(**front, **back)[[*front, *data.columns, *back]]
 
 
-def origin_notes(found: Aggregate, has_views: bool) -> Iterator[str]:
-    """Say by what protocol, where and with what the records were made, and what failed."""
-    group = found.group
-    protocol = json.loads(group.facets["protocol_config"])
-    settings = json.loads(group.facets["training_config"]).items()
+def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
+    """Say by what protocol, where and with what the records were made, and what failed.
+
+    Args:
+        cells: The groups of a table: one, or several of one protocol, training and device.
+        has_views: Whether the table tells views apart.
+    """
+    facets = cells[0].group.facets
+    protocol = json.loads(facets["protocol_config"])
+    settings = json.loads(facets["training_config"]).items()
     training = ", ".join(f"{key} {value}" for key, value in settings if value is not False)
     split = protocol.get("split", [])
     shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
+    data = {one.group.facets["dataset"]: one.group.facets["dataset_sha256"][:12] or "unknown" for one in cells}
     yield (
-        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {group.facets['forget']} forgotten; split"
+        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {facets['forget']} forgotten; split"
         f" {shares}; training: {training or 'not recorded'};"
-        f" dataset {group.facets['dataset']}, sha256 {group.facets['dataset_sha256'][:12] or 'unknown'}."
+        f" dataset {', '.join(f'{name}, sha256 {sha256}' for name, sha256 in data.items())}."
     )
     if has_views:
         yield (
             "View shard: a member passes messages over its own shard and the nodes asked for; full: over all retained"
             " training nodes and the nodes asked for."
         )
-    machines = ", ".join(sorted(set(found.chosen["machine"])))
-    threads = ", ".join(sorted({str(value) for value in found.chosen["threads"].dropna()}))
-    yield f"Device {group.facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
-    yield f"Versions: {_components(group)}; {_packages(found)}."
-    for row, versions in _foreign_torch(found).items():
-        yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
-    for _, failed in found.data[found.data["failures"] != ""].iterrows():
-        yield f"{failed['method']}: failures: {failed['failures']}."
+    chosen = pd.concat([one.chosen for one in cells])
+    machines = ", ".join(sorted(set(chosen["machine"])))
+    threads = ", ".join(sorted({str(value) for value in chosen["threads"].dropna()}))
+    yield f"Device {facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
+    yield f"Versions: {_components(cells)}; {_packages(chosen)}."
+    for one in cells:
+        for row, versions in _foreign_torch(one).items():
+            yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
+        for _, failed in one.data[one.data["failures"] != ""].iterrows():
+            yield f"{failed['method']}: failures: {failed['failures']}."
 
 
 def _foreign_torch(found: Aggregate) -> dict[str, str]:
@@ -100,8 +107,16 @@ def _foreign_torch(found: Aggregate) -> dict[str, str]:
     return {str(row): ", ".join(found) for row, found in versions.items() if found != [most]}
 
 
-def _components(group: Group) -> str:
-    configs = [group.facets["dataset_config"], group.facets["model_config"], *sorted(set(group.frame["method_config"]))]
+def _components(cells: Sequence[Aggregate]) -> str:
+    configs = {
+        config
+        for found in cells
+        for config in (
+            found.group.facets["dataset_config"],
+            found.group.facets["model_config"],
+            *found.group.frame["method_config"],
+        )
+    }
     named = {pair for config in configs for pair in _versions(json.loads(config))}
     return ", ".join(f"{name} {version}" for name, version in sorted(named))
 
@@ -115,9 +130,9 @@ def _versions(tree: Any) -> Iterator[tuple[str, str]]:
             yield from _versions(value)
 
 
-def _packages(found: Aggregate) -> str:
+def _packages(chosen: pd.DataFrame) -> str:
     said = []
     for name in ("unlearnbench", "torch"):
-        versions = sorted(set(found.chosen[name]) - {""})
+        versions = sorted(set(chosen[name]) - {""})
         said.append(f"{name} {', '.join(versions) or 'not recorded'}")
     return "; ".join(said)

@@ -8,13 +8,14 @@ from typing import Protocol
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, unknown_name
+from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.experiments import experiment_names, find_experiment
 from unlearnbench.report.ablation import ablation_tables
 from unlearnbench.report.against import against_tables
 from unlearnbench.report.against_time import against_time_tables
 from unlearnbench.report.aggregate import Aggregate, aggregate
 from unlearnbench.report.characteristics import characteristics_tables
+from unlearnbench.report.claims import claim_tables
 from unlearnbench.report.columns import MEMORY, SUMMARY, TIME, UTILITY, VALIDATION
 from unlearnbench.report.comparison import ComparisonTable
 from unlearnbench.report.equivalence import EquivalenceTable
@@ -26,7 +27,8 @@ from unlearnbench.report.sizes import dataset_tables
 from unlearnbench.report.table import Table
 
 GroupTables = Callable[[str, Aggregate], list[Table]]
-CHARACTERISTICS, DATASETS = "characteristics", "datasets"
+CHARACTERISTICS, CLAIMS, DATASETS = "characteristics", "claims", "datasets"
+OTHERS = (CHARACTERISTICS, CLAIMS, DATASETS)
 
 
 class TableKind(Protocol):
@@ -80,8 +82,9 @@ def build_tables(
 
     Args:
         frame: What `load_records` gave, or a part of it.
-        name: Which table: a key of `TABLES` or of `OF_EXPERIMENTS`, `characteristics` or `datasets`.
-        source: The results folder as the user wrote it, for the command below the table.
+        name: Which table: a key of `TABLES` or of `OF_EXPERIMENTS`, `characteristics`, `claims` or `datasets`.
+        source: The results folder and what was selected of it, as the user wrote it, for the command below
+            the table.
         against: Set our numbers against the paper's.
         audits: What `load_audits` gave, for `characteristics`.
 
@@ -89,8 +92,10 @@ def build_tables(
         UsageError: An unknown table, or one that the paper has no numbers for.
         NothingMatchedError: The frame is empty, or holds nothing that the table shows.
     """
-    if name not in (*TABLES, *OF_EXPERIMENTS, CHARACTERISTICS, DATASETS):
-        raise unknown_name("table", name, (*TABLES, *OF_EXPERIMENTS, CHARACTERISTICS, DATASETS))
+    if name not in (*TABLES, *OF_EXPERIMENTS, *OTHERS):
+        raise unknown_name("table", name, (*TABLES, *OF_EXPERIMENTS, *OTHERS))
+    if against and name == CLAIMS:
+        raise UsageError("Table claims always stands against the paper.", "Leave --against out.")
     if against:
         published(name)
     if frame.empty:
@@ -106,6 +111,9 @@ def build_tables(
 def _tables(frame: pd.DataFrame, name: str, against: bool, audits: pd.DataFrame | None) -> Iterable[Table]:
     if name == DATASETS:
         yield from dataset_tables(name, frame, against)
+        return
+    if name == CLAIMS:
+        yield from claim_tables(name, [aggregate(group) for group in group_records(frame)])
         return
     for group in group_records(frame):
         found = aggregate(group)

@@ -36,7 +36,7 @@ def check_page(folder: Path) -> None:
     _jinja()
 
 
-def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, folder: Path) -> Path:
+def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, folder: Path, source: str = "") -> Path:
     """Write the page of a results folder.
 
     Records are linked where the page lies in the results folder or above it, so that both can be moved together;
@@ -47,6 +47,7 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
         frame: What `load_records` gave of it.
         audits: What `load_audits` gave, if there are any.
         folder: Where the page goes; made if it is not there. A page that stands there is replaced.
+        source: The folder and what was selected of it, as on a command line.
 
     Returns:
         The file.
@@ -57,7 +58,7 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
     check_page(folder)
     root = results_root(results)
     machines = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(root.glob("machines/*.json"))}
-    text = page_text(frame, audits, Source(str(results), _way(folder, root), machines))
+    text = page_text(frame, audits, Source(source or str(results), _way(folder, root), machines))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / NAME, text.encode("utf-8"))
     return folder / NAME
