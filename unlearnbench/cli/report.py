@@ -140,8 +140,8 @@ def _write_table(
 def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
     """Write the page and the figures, and say where they are."""
     from unlearnbench.report import load_records
-    from unlearnbench.report.page import check_page, write_page
     from unlearnbench.report.drawing import check_figures, write_figures
+    from unlearnbench.report.page import check_page, write_page
 
     if html:
         check_page(html)
