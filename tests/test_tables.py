@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -605,6 +607,24 @@ def test_only_rows_of_one_setting_make_a_grid() -> None:
     ]
     with pytest.raises(NothingMatchedError):
         build([*loose, *other], "factorial")
+
+
+# --- LaTeX
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here")
+def test_latex_compiles_as_it_is(tmp_path: Path) -> None:
+    hostile = "a_b%c&d#e~f^g<h>i{j}k$l\\m"
+    records = [
+        make_record(method, r, label=hostile, torch=f"2.{r}") for method in ("sisa", "retrain") for r in range(2)
+    ]
+    text = render([*build(records, "summary"), *build(records, "comparison")], "latex")
+    whole = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{text}\\end{{document}}\n"
+    (tmp_path / "table.tex").write_text(whole, "utf-8")
+    arguments = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, check=False)
+    assert told.returncode == 0, told.stdout[-2000:]
+    assert (tmp_path / "table.pdf").exists()
 
 
 # --- figures
