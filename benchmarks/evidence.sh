@@ -8,11 +8,12 @@ set -euo pipefail
 UB="${UB:-unlearnbench}"
 OUT="${OUT:-results}"
 SHARDED=sisa,grapheraser,graphrevoker
+APPROXIMATE=gif,gnndelete,megu,scrub
 
 run() { echo "== run $*"; "$UB" run "$@" --out "$OUT" > /dev/null; }
 audit() { echo "== audit $*"; "$UB" audit "$@" --out "$OUT" > /dev/null; }
 
-# First what the README shows, then the paper's grid, then what explains it.
+# First what the README shows, then the paper's grid, then what explains it, then what the paper does not have.
 run --methods "$SHARDED" --datasets digits,cora,citeseer,pubmed --repetitions 10
 run --experiment graphrevoker-www24 --datasets cora,citeseer
 run --methods "$SHARDED" --datasets digits,pubmed,amazon-photo,blogcatalog --models gcn,gat,sage,appnp,jknet \
@@ -23,7 +24,17 @@ run --experiment www24-aggregation-ablation --datasets cora
 run --experiment factorial
 run --experiment www24-poison
 run --experiment cost
-audit exactness --methods "retrain,$SHARDED,sisa[partitioner=hash]" --datasets digits,cora --models gcn,sage
-audit controls,distance --methods "$SHARDED" --datasets digits,cora
+run --experiment defaults
+run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
+run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
+run --methods cgu,noop --models sgc --datasets cora,citeseer --repetitions 3
+run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
+audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
+    --datasets digits,cora --models gcn,sage
+audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digits --models sgc
+audit all --methods sisa,graphrevoker --datasets digits
+audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
+audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
 audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
+audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
 "$UB" leaderboard build "$OUT"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,3 +61,8 @@ def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
         path: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(out.glob("records/*/*/*/*"))
     }
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    """Read a table in CSV, notes left out."""
+    return list(csv.DictReader(io.StringIO(text)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -58,6 +59,13 @@ def _announce(targets: Any) -> Callable[[Any], None]:
                 register(target)
 
     return hook
+
+
+def source_of(head: str, kind: str, *classes: type) -> str:
+    """Write a plugin that announces classes of a test: their own text below what they import."""
+    hook = [f"@hookimpl\ndef register_{kind}s(register):", *(f"    register({cls.__name__})" for cls in classes)]
+    bodies = [inspect.getsource(cls) for cls in classes]
+    return "\n".join([head, "from unlearnbench.hookspecs import hookimpl", *bodies, *hook, ""])
 
 
 def write_distribution(
@@ -205,4 +213,68 @@ def register_datasets(register):
 def register_unlearners(register):
     for cls in (Steady, Twin, Frozen, Diverging, Failing, Stalling, Meeting):
         register(cls)
+"""
+
+
+# A dataset of 500 nodes of one class among two, 50 of them tested, and a method that is right about as
+# many as it is told: score = first + step * repetition.
+SCORED = """
+import torch
+from pydantic import Field
+
+from unlearnbench import protocol
+from unlearnbench.component import ComponentParams
+from unlearnbench.datasets.base import Dataset
+from unlearnbench.graph import Graph
+from unlearnbench.hookspecs import hookimpl
+from unlearnbench.unlearning import Unlearner
+
+
+class OneClass(Dataset):
+    name = "one-class"
+
+    def load(self, root):
+        nothing = torch.empty(2, 0, dtype=torch.int64)
+        return Graph(torch.ones(500, 1), torch.zeros(500, dtype=torch.int64), nothing, torch.arange(500), 2)
+
+
+class Scored(Unlearner):
+    name = "scored"
+
+    class Params(ComponentParams):
+        first: float = Field(default=0.0, description="Score of repetition 0.")
+        step: float = Field(default=0.1, description="From one repetition to the next.")
+        fails: int = Field(default=-1, description="The repetition that fails.")
+        diverges: int = Field(default=-1, description="The repetition that diverges.")
+
+    def fit(self, task):
+        # A task does not say which repetition it is: its seed does.
+        seeds = [protocol.task_seed(0, "one-class", repetition) for repetition in range(10)]
+        self.repetition = seeds.index(task.seed) if task.seed in seeds else 0
+        self.weight = torch.randn(3, generator=task.generator("init"))
+
+    def unlearn(self, request, retained):
+        if self.repetition == self.params.fails:
+            raise RuntimeError("fails on purpose")
+        self.weight = self.weight + (float("nan") if self.repetition == self.params.diverges else 1)
+
+    def predict(self, query):
+        right = round((self.params.first + self.params.step * self.repetition) * len(query.targets))
+        answer = torch.zeros(len(query.targets), 2)
+        answer[right:, 1] = 9
+        answer[:right, 0] = 9
+        return torch.log_softmax(answer, dim=1)
+
+    def state(self):
+        return {"members/000/weight": self.weight}
+
+
+@hookimpl
+def register_datasets(register):
+    register(OneClass)
+
+
+@hookimpl
+def register_unlearners(register):
+    register(Scored)
 """

@@ -20,7 +20,7 @@ from plugin_samples import TOYS, Write, write_distribution
 from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.record import read_record
-from unlearnbench.report.tables import CHARACTERISTICS, DATASETS, OF_EXPERIMENTS, TABLES
+from unlearnbench.report.tables import OF_EXPERIMENTS, OTHERS, TABLES
 
 __all__ = ["command", "install"]
 
@@ -194,25 +194,6 @@ def test_overwriting_computes_all_again_with_the_same_outcome(command: Any, tmp_
     assert all(files_of(out)[path][:2] != files[path][:2] for path in files)
 
 
-def test_methods_that_do_nothing_diverge_or_equal_each_other_are_told(command: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    told = command("run", "-m", "steady,frozen,diverging,twin", *ONCE, "--out", str(out))
-    assert told.code == 0
-    records = records_of(out)
-    assert records["diverging", 0].status == "diverged"
-    assert records["diverging", 0].metrics == {}
-    assert "diverging repetition 0: diverged" in told.err
-    assert records["frozen", 0].status == "ok"
-    assert any(note.startswith("unchanged") for note in records["frozen", 0].notes)
-    assert records["frozen", 0].digests["unchanged"] is True
-    assert records["steady", 0].digests["unchanged"] is False
-    assert [line for line in told.err.splitlines() if "unchanged" in line] == [
-        "note: unchanged: frozen changed no parameter in 1 of its cells."
-    ]
-    (same,) = (line for line in told.err.splitlines() if "same_as" in line)
-    assert "twin and steady" in same
-
-
 def test_deployed_parameters_are_kept_on_request(command: Any, tmp_path: Path) -> None:
     import torch
 
@@ -250,7 +231,7 @@ def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any
 
 def test_every_table_can_be_asked_for() -> None:
     (choice,) = [option.type for option in report.command.params if option.name == "table"]
-    assert sorted(choice.choices) == sorted([*TABLES, *OF_EXPERIMENTS, CHARACTERISTICS, DATASETS, "cost", "audits"])
+    assert sorted(choice.choices) == sorted([*TABLES, *OF_EXPERIMENTS, *OTHERS, "cost", "audits"])
 
 
 @pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])

@@ -5,7 +5,6 @@ import torch
 
 import unlearnbench
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.execution import identical
 
 QUICK = {"epochs": 3, "num_shards": 3, "repetitions": 2}
 
@@ -79,17 +78,6 @@ def test_settings_of_the_model_reach_every_model(tmp_path):
     assert {r.cell["training"]["lr"] for r in records} == {0.02}
     with pytest.raises(UsageError, match=r"model\.hiden"):
         unlearnbench.run(["sisa"], out=tmp_path, set={"model.hiden": 16})
-
-
-def test_two_names_of_one_method_are_told_apart_from_two_methods(tmp_path):
-    records = unlearnbench.run(
-        ["sisa[num_shards=3]", "sharded[num_shards=3]"], out=tmp_path, epochs=3, repetitions=1, reference=False
-    )
-    ((notice),) = identical(records)
-    assert "same_as" in notice
-    assert "sisa" in notice
-    assert "sharded" in notice
-    assert identical(unlearnbench.run(["sisa[num_shards=4]"], out=tmp_path, epochs=3, repetitions=1)) == []
 
 
 def test_a_broken_metric_of_a_plugin_is_left_out_with_a_notice(tmp_path):

@@ -224,27 +224,6 @@ class PluginGcn(Model):
         return PygGcn(num_features, num_classes)
 
 
-class CachedGcn(Model):
-    name = "cached-gcn"
-
-    def build(self, num_features, num_classes, generator):
-        module = PygGcn(num_features, num_classes)
-        module.conv1.cached = module.conv2.cached = True
-        return module
-
-
-def test_a_layer_that_caches_its_adjacency_is_asked_about_every_graph_anew():
-    from dataclasses import replace
-
-    answers = []
-    first, second = toy_graph(), toy_graph(seed=4)
-    for cls in (PluginGcn, CachedGcn):
-        task = replace(toy_task(epochs=20), model=Spec("model", cls.name, 1, cls, cls.Params()))
-        networks = train_networks(task, [first, first], [0, 1])
-        answers.append([networks.predict([first, second]), networks.predict_shared(second, torch.arange(60))])
-    torch.testing.assert_close(answers[0], answers[1])
-
-
 def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_neighbours():
     from dataclasses import replace
 

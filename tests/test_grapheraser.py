@@ -278,22 +278,6 @@ def test_losses_stay_finite_at_the_edges(name):
         assert torch.isfinite(gradient).all()
 
 
-def test_normalised_weights():
-    voting = torch.tensor([True, True])
-    assert pools.normalised(torch.tensor([0.0, 0.0]), voting).tolist() == [0.5, 0.5]
-    assert pools.normalised(torch.tensor([1.0, 3.0]), voting).tolist() == [0.25, 0.75]
-    assert pools.normalised(torch.zeros(3), torch.tensor([True, False, True])).tolist() == [0.5, 0, 0.5]
-
-
-def test_pooling_changes_nothing_and_repeats():
-    said = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]]).log()
-    before = said.clone()
-    for _ in range(2):
-        pooled = pools.pool(said, torch.tensor([0.5, 0.5]), "prob")
-        torch.testing.assert_close(pooled.exp(), torch.tensor([[0.55, 0.45]]))
-    assert torch.equal(said, before)
-
-
 def test_a_weighted_geometric_pool_worked_by_hand():
     # Weights 1 and 2: .9 * .2^2 = .036 against .1 * .8^2 = .064.
     said = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]]).log()

@@ -10,65 +10,15 @@ import threading
 from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
+from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 
-from unlearnbench.measure import allocator, load, machine, nvml, provenance
+from unlearnbench.measure import allocator, load, machine, provenance
 from unlearnbench.measure.clock import Instruments, Meter
-from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss, Sizes, gpu_memory
-from unlearnbench.measure.nvml import GpuProcessMemory, Nvml, Reading
-from unlearnbench.task import Listener
-
-CPU = torch.device("cpu")
-
-
-class FakeMemory:
-    """A heap with a peak, as a kernel or an allocator keeps it."""
-
-    name = "fake"
-
-    def __init__(self, calls: list[str] | None = None) -> None:
-        self.reasons: dict[str, str] = {}
-        self.used = self.most = 0.0
-        self.calls = [] if calls is None else calls
-
-    def use(self, mib: float) -> None:
-        self.used = mib
-        self.most = max(self.most, mib)
-
-    def reset(self) -> Sizes:
-        self.calls.append("reset")
-        self.most = self.used
-        return {"start_rss_mib": self.used}
-
-    def peak(self) -> Sizes:
-        self.calls.append("peak")
-        return {"peak_rss_mib": self.most}
-
-    def rest(self) -> None:
-        self.calls.append("rest")
-
-
-def fake_meter(memory: FakeMemory, calls: list[str] | None = None) -> Meter:
-    log = [] if calls is None else calls
-    ticks = iter(range(1000))
-
-    def clock() -> float:
-        log.append("clock")
-        return float(next(ticks))
-
-    tools = Instruments(lambda: log.append("sync"), clock, memory, NoGpu("none here"), lambda: Reading(None, "none"))
-    return Meter(CPU, tools)
-
-
-def test_the_device_is_synchronised_before_both_looks_at_the_clock() -> None:
-    calls: list[str] = []
-    meter = fake_meter(FakeMemory(calls), calls)
-    with meter.phase("train"):
-        calls.append("work")
-    assert calls == ["reset", "sync", "clock", "work", "sync", "clock", "peak", "rest"]
+from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss
+from unlearnbench.measure.nvml import Nvml, Reading
 
 
 def test_nested_phases_join_their_names_and_stand_in_the_order_they_began() -> None:
@@ -84,50 +34,6 @@ def test_nested_phases_join_their_names_and_stand_in_the_order_they_began() -> N
         "predict",
     ]
     assert [row["seconds"] for row in meter.phases] == [5.0, 3.0, 1.0, 1.0]
-
-
-def test_a_phase_starts_with_a_new_peak_and_holds_those_inside_it() -> None:
-    memory = FakeMemory()
-    meter = fake_meter(memory)
-    memory.use(500)
-    memory.use(10)
-    with meter.phase("outer"):
-        memory.use(100)
-        memory.use(10)
-        with meter.phase("small"):
-            memory.use(20)
-            memory.use(10)
-        with meter.phase("large"):
-            memory.use(70)
-            memory.use(10)
-    with meter.phase("next"):
-        memory.use(15)
-    peaks = {row["name"]: row["peak_rss_mib"] for row in meter.phases}
-    assert peaks == {"outer": 100, "outer/small": 20, "outer/large": 70, "next": 15}
-    assert {row["start_rss_mib"] for row in meter.phases} == {10}
-
-
-def test_the_peak_of_an_inner_phase_is_a_peak_of_the_outer_one() -> None:
-    memory = FakeMemory()
-    meter = fake_meter(memory)
-    with meter.phase("outer"):
-        with meter.phase("first"):
-            memory.use(90)
-            memory.use(1)
-        with meter.phase("second"):
-            memory.use(2)
-    assert [row["peak_rss_mib"] for row in meter.phases] == [90, 90, 2]
-
-
-def test_a_peak_before_the_innermost_phase_reaches_the_outermost() -> None:
-    memory = FakeMemory()
-    meter = fake_meter(memory)
-    with meter.phase("outer"), meter.phase("middle"):
-        memory.use(100)
-        memory.use(1)
-        with meter.phase("inner"):
-            memory.use(2)
-    assert [row["peak_rss_mib"] for row in meter.phases] == [100, 100, 2]
 
 
 def test_an_exception_closes_its_phase_and_passes_on() -> None:
@@ -181,37 +87,6 @@ def test_counts_add_up() -> None:
     assert meter.counts == {"steps": 150, "shards_hit": 2}
 
 
-def test_without_a_gpu_its_fields_are_empty_with_a_reason() -> None:
-    meter = Meter(CPU)
-    listener: Listener = meter
-    with listener.phase("train"), listener.phase("inner"):
-        torch.ones(10)
-    for row in meter.phases:
-        assert [row[key] for key in ("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")] == [None] * 3
-        assert row["peak_rss_mib"] >= row["start_rss_mib"] > 10
-    assert meter.phases[0]["gpu_process_mib"] is None
-    assert meter.reasons == dict.fromkeys(
-        ("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib", "gpu_process_mib"), "computed on cpu"
-    )
-    assert meter.sources["rss"] in ("vmhwm", "sampled")
-    assert meter.sources["gpu"] == "none"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a mark of Linux")
-def test_the_kernels_mark_falls_when_reset() -> None:
-    if not HighWaterMark().works():
-        pytest.skip("this kernel does not reset the mark")
-    meter = Meter(CPU)
-    assert meter.sources["rss"] == "vmhwm"
-    with meter.phase("large"):
-        torch.ones(int(96 * MIB) // 4)
-    with meter.phase("small"):
-        torch.ones(int(8 * MIB) // 4)
-    large, small = meter.phases
-    assert large["peak_rss_mib"] - large["start_rss_mib"] > 90
-    assert small["peak_rss_mib"] - small["start_rss_mib"] < 40
-
-
 def test_a_mark_that_is_absent_or_never_falls_is_not_used(tmp_path: Path) -> None:
     assert not HighWaterMark(tmp_path).works()
     (tmp_path / "status").write_text("VmHWM:\t  4096 kB\nVmRSS:\t  2048 kB\n")
@@ -240,131 +115,11 @@ def test_the_sampling_thread_sees_what_was_gone_again_and_ends_with_the_phase(mo
     assert "unlearnbench-rss" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_sampled_peak_starts_anew_with_each_reset() -> None:
-    source = SampledRss()
-    source.reset()
-    block = bytearray(os.urandom(1)) * int(64 * MIB)
-    high = source.peak()["peak_rss_mib"]
-    del block
-    start = source.reset()["start_rss_mib"]
-    low = source.peak()["peak_rss_mib"]
-    source.rest()
-    assert high is not None
-    assert low is not None
-    assert start is not None
-    assert high - start > 48
-    assert low - start < 16
-
-
-class FakeNvmlError(Exception):
-    pass
-
-
-class FakeNotFoundError(FakeNvmlError):
-    pass
-
-
-class FakeInvalidError(FakeNvmlError):
-    pass
-
-
-class FakeNotSupportedError(FakeNvmlError):
-    pass
-
-
-class FakeNvml:
-    """A driver with GPUs `{uuid: [(pid, bytes or None), ...]}`, in the order of the bus."""
-
-    NVMLError = FakeNvmlError
-    NVMLError_NotFound = FakeNotFoundError
-    NVMLError_InvalidArgument = FakeInvalidError
-    NVMLError_NotSupported = FakeNotSupportedError
-
-    def __init__(self, gpus: dict[str, list[tuple[int, int | None]]], supported: bool = True) -> None:
-        self.gpus = gpus
-        self.supported = supported
-        self.opened = 0
-
-    def nvmlInit(self) -> None:  # noqa: N802
-        self.opened += 1
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        if uuid not in self.gpus:
-            raise FakeNotFoundError("Not Found")
-        return uuid
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
-        if not self.supported:
-            raise FakeNotSupportedError("Not Supported")
-        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.gpus[handle]]
-
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
-        raise FakeNotSupportedError("Not Supported")
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return len(self.gpus)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
-        return list(self.gpus)[index]
-
-    def nvmlDeviceGetName(self, handle: str) -> bytes:  # noqa: N802
-        return f"Model {handle[-1]}".encode()
-
-    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
-        if not self.supported:
-            raise FakeNotSupportedError("Not Supported")
-        return b"570.1"
-
-
-def test_the_gpu_is_found_by_uuid_not_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = FakeNvml({"GPU-b": [(7, 1 * 2**20)], "GPU-a": [(7, 300 * 2**20)]})
-    # CUDA_VISIBLE_DEVICES=1: what torch calls cuda:0 is the driver's second.
-    monkeypatch.setattr(nvml, "torch_uuid", lambda device: "a")
-    memory = GpuProcessMemory(torch.device("cuda", 0), Nvml(driver, pid=7))
-    assert memory.read() == Reading(300.0)
-    assert memory.read() == Reading(300.0)
-    assert driver.opened == 1
-
-
-@pytest.mark.parametrize("uuid", ["s1", "GPU-s1", "MIG-s1"])
-def test_a_slice_of_a_gpu_is_found_whatever_the_form(uuid: str) -> None:
-    driver = FakeNvml({"GPU-whole": [(7, 9 * 2**20)], "MIG-s1": [(7, 5 * 2**20)]})
-    assert Nvml(driver, pid=7).process_memory(uuid) == Reading(5.0)
-
-
-@pytest.mark.parametrize(
-    ("driver", "reason"),
-    [
-        (FakeNvml({"GPU-a": [(7, 2**20)]}, supported=False), "Not Supported"),
-        (FakeNvml({"GPU-a": [(8, 2**20)]}), "lists no process 7"),
-        (FakeNvml({"GPU-a": [(7, None)]}), "does not tell"),
-        (FakeNvml({"GPU-b": [(7, 2**20)]}), "no GPU with UUID a"),
-    ],
-)
-def test_what_the_driver_does_not_tell_is_empty_with_a_reason(driver: FakeNvml, reason: str) -> None:
-    reading = Nvml(driver, pid=7).process_memory("a")
-    assert reading.mib is None
-    assert reason in reading.reason
-
-
 def test_the_version_of_the_driver_is_text_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Nvml(FakeNvml({})).driver() == "570.1"
     assert Nvml(FakeNvml({}, supported=False)).driver() is None
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert Nvml().driver() is None
-
-
-def test_an_absent_package_or_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert Nvml().process_memory("a") == Reading(None, "nvidia-ml-py is not installed")
-    assert Nvml().gpu_names() == []
-
-    class NoDriver(FakeNvml):
-        def nvmlInit(self) -> None:  # noqa: N802
-            raise FakeNvmlError("Driver Not Loaded")
-
-    reading = Nvml(NoDriver({})).process_memory("a")
-    assert reading == Reading(None, "NVML: Driver Not Loaded")
 
 
 def test_the_driver_is_asked_only_after_the_outermost_phase() -> None:
@@ -379,22 +134,6 @@ def test_the_driver_is_asked_only_after_the_outermost_phase() -> None:
         pass
     assert len(reads) == 1
     assert [row.get("gpu_process_mib") for row in meter.phases] == [42.0, None]
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_peaks_of_a_gpu_are_not_carried_over() -> None:
-    device = torch.device("cuda", 0)
-    assert gpu_memory(device).reasons == {}
-    meter = Meter(device)
-    for name, mib in (("large", 512), ("small", 64)):
-        with meter.phase(name):
-            torch.ones(int(mib * MIB) // 4, device=device)
-    large, small = meter.phases
-    assert large["peak_gpu_mib"] - large["start_gpu_mib"] >= 512
-    assert 64 <= small["peak_gpu_mib"] - small["start_gpu_mib"] < 100
-    assert small["peak_gpu_reserved_mib"] >= small["peak_gpu_mib"]
-    assert (small["gpu_process_mib"] is None) == ("gpu_process_mib" in meter.reasons)
 
 
 def test_a_machine_is_known_by_what_does_not_change() -> None:

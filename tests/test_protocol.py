@@ -9,7 +9,7 @@ from unlearnbench import protocol, seeds
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget, Request, draw
+from unlearnbench.requests import Forget, Request
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -61,14 +61,6 @@ def test_split_and_request_depend_on_seed_dataset_and_repetition_alone():
     assert torch.equal(first.ids, drawn(0, "toy", 0).ids)
     others = [drawn(1, "toy", 0), drawn(0, "other", 0), drawn(0, "toy", 1), drawn(0, "toy", 0, Forget(None, 41))]
     assert len({first.sha256(), *(other.sha256() for other in others)}) == 5
-
-
-def test_requests_are_training_ids_never_positions():
-    train = torch.tensor([9, 7, 5, 3, 1])
-    for seed in range(50):
-        request = draw(Forget(None, 2), train, 10, torch.Generator().manual_seed(seed))
-        assert len(request.ids) == 2
-        assert bool(torch.isin(request.ids, train).all())
 
 
 def edges_by_id(graph):

@@ -159,14 +159,6 @@ def test_requests_in_words(forget: dict[str, Any], shown: str) -> None:
 # --- statistics
 
 
-def test_statistics_by_hand() -> None:
-    assert mean([0.80, 0.82, 0.84]) == pytest.approx(0.82)
-    assert sample_sd([0.80, 0.82, 0.84]) == pytest.approx(0.02)
-    assert geometric_mean([0.25, 1.0]) == pytest.approx(0.5)
-    assert (mean([]), sample_sd([0.5]), geometric_mean([])) == (None, None, None)
-    assert sample_sd([0.1] * 3) == 0
-
-
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=12), st.randoms(use_true_random=False))
 def test_statistics_do_not_depend_on_order(values: list[float], chance: Any) -> None:
     other = values.copy()

@@ -1,7 +1,6 @@
 """One cell, phase by phase; the rows of PAINS section H that a cell shows."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -173,63 +172,6 @@ def test_a_method_sees_training_nodes_and_unlabelled_queries_and_nothing_else():
         assert strangers == set(arrays[part].tolist())
     after = [query for view, query in Spy.seen if isinstance(view, View)][4:]
     assert not any(np.isin(query.graph.ids.numpy(), arrays["forgotten"]).any() for query in after)
-
-
-class Slow(Constant):
-    name = "slow"
-
-    def fit(self, task):
-        super().fit(task)
-        time.sleep(0.3)
-
-    def unlearn(self, request, retained):
-        time.sleep(0.05)
-        self.value = self.value + 1
-
-
-def test_the_clock_covers_unlearn_alone():
-    record, _, _ = run_cell(cell(fake(Slow)), GRAPH, surroundings())
-    assert 0.05 <= record.unlearn_seconds < 0.25
-
-
-class Lazy(Constant):
-    """Puts its work off until the first prediction."""
-
-    name = "lazy"
-    pending = False
-
-    def unlearn(self, request, retained):
-        self.value = self.value + 1
-        self.pending = True
-
-    def predict(self, query):
-        if self.pending:
-            time.sleep(0.1)
-            self.pending = False
-        return super().predict(query)
-
-
-class Hiding(Constant):
-    """Does its retraining when it is asked for its state."""
-
-    name = "hiding"
-    pending = False
-
-    def unlearn(self, request, retained):
-        self.pending = True
-
-    def state(self):
-        if self.pending:
-            time.sleep(0.1)
-            self.value, self.pending = torch.ones(1), False
-        return super().state()
-
-
-@pytest.mark.parametrize("cls", [Lazy, Hiding])
-def test_work_put_off_until_after_the_request_is_charged(cls):
-    record, _, _ = run_cell(cell(fake(cls)), GRAPH, surroundings())
-    assert record.unlearn_seconds >= 0.09
-    assert any("charged" in note for note in record.notes)
 
 
 class Diverging(Constant):

@@ -50,6 +50,7 @@ class RunConfig(BaseModel):
     split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
     threads: int = Field(default=1, ge=1, description="Threads of torch.")
+    deterministic: bool = Field(default=False, description="Refuse operations that may give other bits each time.")
     overwrite: Literal["only-missing", "never", "always"] = Field(default="only-missing", description="What to rerun.")
     reference: bool = Field(default=True, description="Run Retrain along.")
     save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")

@@ -32,6 +32,7 @@ from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
+from unlearnbench.process_state import own_process_state
 from unlearnbench.protocol import Protocol
 from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.runner import Arrays, Surroundings, run_cell
@@ -113,7 +114,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     _check_cells(cells, graphs)
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    around = Surroundings(device, config.threads, machine["id"], metrics, versions)
+    around = Surroundings(device, config.threads, machine["id"], metrics, versions, deterministic=config.deterministic)
     plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), around, machine, config.save_state)
     plan.notices += said + left_out
     choose_wanted(plan, config.overwrite)
@@ -183,7 +184,8 @@ def execute(
         if kind not in warmed:
             warmed.add(kind)
             try:
-                warm_up(cell, plan.around.device)
+                with own_process_state(0, plan.around.device, plan.around.deterministic):
+                    warm_up(cell, plan.around.device)
             except (Exception, SystemExit) as error:  # the cell itself will fail the same way, and its record says how
                 print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
         record, arrays, state = compute(cell, plan.graphs[cell.dataset_label], plan.around)

@@ -232,6 +232,10 @@ def checked(graph: Graph, name: str) -> Graph:
 
     Raises:
         DataError: Names the dataset, the rule it breaks and the first place that does.
+
+    Returns:
+        The graph; its split, if it has one, in ascending order, so that the order in which a dataset
+        names its nodes changes no number.
     """
     n = graph.num_nodes
     if n == 0:
@@ -261,14 +265,21 @@ def checked(graph: Graph, name: str) -> Graph:
         raise DataError(f"Dataset {name}: edge {column} joins {pair[0]} and {pair[1]}, but there are {n} nodes.")
     if len(torch.unique(graph.ids)) != n:
         raise DataError(f"Dataset {name}: node ids occur twice.")
-    if graph.split is not None:
-        _check_split(graph, graph.split, name)
-    return graph
+    if graph.split is None:
+        return graph
+    _check_split(graph, graph.split, name)
+    parts = [ids.sort().values for ids in graph.split.parts().values()]
+    return replace(graph, split=Split(*parts))
 
 
 def _check_split(graph: Graph, own: Split, name: str) -> None:
     taken: dict[str, Tensor] = {}
     for part, ids in own.parts().items():
+        if ids.dtype != torch.int64 or ids.dim() != 1:
+            raise DataError(
+                f"Dataset {name}: {part} nodes of its split are {ids.dtype} {list(ids.shape)}, expected int64 [m].",
+                "A split names ids of nodes, not a mask.",
+            )
         if len(ids) == 0:
             raise DataError(
                 f"Dataset {name}: its split has no {part} nodes.", "A split has training, validation and test nodes."

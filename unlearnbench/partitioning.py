@@ -63,12 +63,50 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     name = partitioner.name
     if not isinstance(shard, Tensor) or shard.dtype != torch.int64 or shard.shape != (n,):
         raise RefusedError(f"Partitioner {name} must return an int64 tensor of shape [{n}], got {_describe(shard)}.")
-    if int(shard.min()) < 0 or int(shard.max()) >= num_shards:
-        raise RefusedError(f"Partitioner {name} returned shard {int(shard.max())} of {num_shards}.")
+    strange = shard[(shard < 0) | (shard >= num_shards)]
+    if len(strange):
+        raise RefusedError(f"Partitioner {name} returned shard {int(strange[0])} of {num_shards}.")
     sizes = torch.bincount(shard, minlength=num_shards)
     if not partitioner.may_be_empty and int(sizes.min()) == 0:
         raise RefusedError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
     return shard.to(task.device)
+
+
+def checked_kept(kept: Tensor, graph: Graph) -> Tensor:
+    """Check the partition that a method says it keeps: every node of a graph is in one shard, and no other node is.
+
+    Args:
+        kept: Should be int64 [graph.num_nodes, 2], rows (node id, shard).
+        graph: The training nodes, or what is retained of them.
+
+    Returns:
+        int64 [graph.num_nodes], the shard of each node in the order of the graph.
+
+    Raises:
+        RefusedError: Names the first node that has no place there, stands twice or is missing.
+    """
+    if not isinstance(kept, Tensor) or kept.dtype != torch.int64 or kept.dim() != 2 or kept.shape[1] != 2:
+        raise RefusedError(f"kept() must name a partition as int64 [n, 2], (node id, shard), got {_describe(kept)}.")
+    ids, shard = kept.to(graph.ids.device).unbind(dim=1)
+    strange = ids[~graph.contains(ids)]
+    if len(strange):
+        raise RefusedError(
+            f"kept() names {len(strange)} nodes that are not retained training nodes, the first is {int(strange[0])}.",
+            "Keep the ids of nodes, not their positions, and let go of those in a request.",
+        )
+    times = torch.bincount(graph.positions(ids), minlength=graph.num_nodes)
+    wrong = torch.nonzero(times != 1)
+    if len(wrong):
+        node = int(wrong[0])
+        raise RefusedError(
+            f"kept() names node {int(graph.ids[node])} {int(times[node])} times.",
+            "Every retained training node is in one shard.",
+        )
+    if len(shard) and int(shard.min()) < 0:
+        raise RefusedError(f"kept() names shard {int(shard.min())}.", "Shards are numbered from 0.")
+    result = torch.empty_like(shard)
+    result[graph.positions(ids)] = shard
+    return result
 
 
 def _describe(value: object) -> str:

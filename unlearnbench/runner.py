@@ -23,7 +23,8 @@ from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.metrics.scoring import score
-from unlearnbench.partitioning import partition_statistics
+from unlearnbench.partitioning import checked_kept, partition_statistics
+from unlearnbench.process_state import own_process_state
 from unlearnbench.record import Record
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View, make_query
@@ -48,6 +49,7 @@ class Surroundings:
         metrics: What predictions are scored by.
         provenance: Versions of packages and plugins, commit.
         backend: How cells are run; times from others than `serial` are not compared.
+        deterministic: Whether torch refuses operations that may give other bits from call to call.
     """
 
     device: torch.device
@@ -56,6 +58,7 @@ class Surroundings:
     metrics: Sequence[Spec]
     provenance: Mapping[str, Any]
     backend: str = "serial"
+    deterministic: bool = False
 
 
 @dataclass
@@ -108,8 +111,10 @@ def measured(
     watch = LoadWatch()
     outcome = Outcome(Meter(around.device))
     failure = None
+    key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
     try:
-        status = work(outcome)
+        with own_process_state(key, around.device, around.deterministic):
+            status = work(outcome)
     except RefusedError as error:
         status = "refused"
         outcome.notes.append(str(error))
@@ -121,6 +126,8 @@ def measured(
         **around.provenance,
         "started": started,
         "threads": around.threads,
+        "device": str(around.device),
+        "deterministic": around.deterministic,
         "backend": around.backend,
         "machine": around.machine,
         "load": [load.start, load.end],
@@ -174,7 +181,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
-    before = method.state()
+    # A method may give its own tensors and change them in place.
+    before = {name: value.detach().clone() for name, value in method.state().items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, around.device)
@@ -190,6 +198,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
+    if method.deletes_at_inference and "partition" in method.kept():
+        checked_kept(method.kept()["partition"], retained.graph)
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
     if request.kind == "edge" and method.deletes_at_inference:
@@ -270,7 +280,8 @@ def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
 
 def _charged(meter: Meter, outcome: Outcome) -> float:
     """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
-    seconds = meter.seconds("unlearn") or 0.0
+    seconds = meter.seconds("unlearn")
+    assert seconds is not None
     for name in ("state", "predict"):
         first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
         if first > DEFERRED * second:
@@ -291,9 +302,8 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
     kept = method.kept().get("partition")
     if kept is None:
         return None
-    shard = torch.empty(graph.num_nodes, dtype=torch.int64, device=graph.ids.device)
-    shard[graph.positions(kept[:, 0])] = kept[:, 1]
-    num_shards = getattr(method, "num_shards", int(shard.max()) + 1)
+    shard = checked_kept(kept, graph)
+    num_shards = max(getattr(method, "num_shards", 0), int(shard.max()) + 1)
     return partition_statistics(graph, shard, num_shards)
 
 

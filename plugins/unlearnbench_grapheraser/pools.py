@@ -114,7 +114,13 @@ def normalised(weight: Tensor, voting: Tensor) -> Tensor:
         voting: bool [S].
     """
     total = weight.sum()
-    return weight / total if float(total) > 0 else uniform(voting).to(weight.dtype)
+    if float(total) == 0:
+        return uniform(voting).to(weight.dtype)
+    if not bool(torch.isfinite(total)):
+        # Too large to be added up as they are. Weights that are no numbers stay none: the cell has diverged.
+        weight = weight / weight.max()
+        total = weight.sum()
+    return weight / total
 
 
 def uniform(voting: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Measures of forgetting against values worked by hand; PAINS B9."""
+"""Measures of forgetting against values worked by hand."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from unlearnbench.audits.groups import hops, make_groups
 from unlearnbench.audits.measures import (
     DISTANCES,
-    auc,
     disagreement,
     divergence,
     logit_distance,
     loss_scores,
     pairwise,
-    read_area,
     shift_scores,
 )
 from unlearnbench.graph import Graph
@@ -76,48 +71,6 @@ def test_pairs_are_what_each_pair_gives(name: str) -> None:
         for column in range(4):
             alone = DISTANCES[name](answers[row].double(), answers[column].double()[None]).item()
             assert found[row, column] == pytest.approx(alone, abs=1e-12)
-
-
-# Membership: B9
-
-
-def minus(*losses: float) -> Tensor:
-    return -torch.tensor(losses)
-
-
-def test_members_of_lower_loss_give_an_area_of_one() -> None:
-    assert auc(minus(0.1, 0.2), minus(0.9, 1.0)) == 1.0
-
-
-def test_a_swapped_area_is_zero_and_over_unlearned_not_good() -> None:
-    swapped = auc(minus(0.9, 1.0), minus(0.1, 0.2))
-    assert read_area(swapped, 2, 2, None).flag == "over-unlearned"
-    found = read_area(swapped, 2, 2, retrain=0.5)
-    assert (found.area, found.difference, found.flag) == (0.0, -0.5, "over-unlearned")
-
-
-def test_equal_losses_give_one_half_exactly() -> None:
-    assert auc(minus(0.3, 0.3), minus(0.3, 0.3, 0.3)) == 0.5
-
-
-def test_without_retrain_there_is_no_difference_but_a_reason() -> None:
-    found = read_area(1.0, 2, 2, None)
-    assert (found.area, found.retrain, found.difference, found.flag) == (1.0, None, None, "")
-    assert found.reason
-
-
-def test_an_area_of_retrains_own_is_not_flagged() -> None:
-    assert read_area(0.0, 2, 2, retrain=0.0).flag == ""
-
-
-levels = st.lists(st.integers(0, 4), min_size=1, max_size=8)
-
-
-@given(levels, levels)
-def test_the_area_is_scikit_learns(members: list[int], others: list[int]) -> None:
-    truth = [1] * len(members) + [0] * len(others)
-    expected = roc_auc_score(truth, members + others)
-    assert auc(torch.tensor(members), torch.tensor(others)) == pytest.approx(expected)
 
 
 def test_scores_of_membership() -> None:

@@ -99,6 +99,11 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
         click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]"),
         click.option("--threads", type=int, help="Threads of torch.  [default: 1]"),
         click.option(
+            "--deterministic",
+            is_flag=True,
+            help="Fail, naming it, where an operation may give other bits each time (on a GPU).",
+        ),
+        click.option(
             "--overwrite",
             type=click.Choice(["only-missing", "never", "always"]),
             help="What to compute again.  [default: only-missing]",
@@ -148,7 +153,7 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
     """
     from unlearnbench.config import make_config, read_run_file
 
-    flags = {"offline", "skip_missing"}
+    flags = {"offline", "skip_missing", "deterministic"}
     given = {
         key: value
         for key, value in given.items()

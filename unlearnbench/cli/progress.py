@@ -142,7 +142,11 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
         *([("audits", ", ".join(audits))] if audits else []),
         ("repetitions", f"{', '.join(map(str, repetitions))}; seed {first.seed}"),
         ("training", "; ".join(ways)),
-        ("machine", f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"),
+        (
+            "machine",
+            f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"
+            + (", deterministic" if plan.around.deterministic else ""),
+        ),
     ]
 
 

@@ -16,6 +16,9 @@ import torch
 
 from unlearnbench.measure.memory import MIB
 
+# The driver's word for "not available" in an unsigned field; some packages hand it on as a number.
+NOT_TOLD = 2**63
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -67,14 +70,14 @@ class Nvml:
             if handle is None:
                 return Reading(None, f"NVML knows no GPU with UUID {uuid}")
             processes = self._processes(handle)
-        except self._module.NVMLError as error:
-            return Reading(None, f"NVML: {error}")
+        except Exception as error:  # no reading is worth a run
+            return Reading(None, f"NVML: {_said(error)}")
         # A process can hold compute and graphics contexts at once: the driver then lists its
         # whole use under both.
         own = [process.usedGpuMemory for process in processes if process.pid == self._pid]
         if not own:
             return Reading(None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)")
-        known = [used for used in own if used is not None]
+        known = [used for used in own if used is not None and used < NOT_TOLD]
         if not known:
             return Reading(None, "NVML does not tell the memory of single processes here")
         return Reading(max(known) / MIB)
@@ -86,7 +89,7 @@ class Nvml:
         try:
             count = self._module.nvmlDeviceGetCount()
             names = [self._module.nvmlDeviceGetName(self._module.nvmlDeviceGetHandleByIndex(i)) for i in range(count)]
-        except self._module.NVMLError:
+        except Exception:
             return []
         return sorted(name.decode() if isinstance(name, bytes) else str(name) for name in names)
 
@@ -96,7 +99,7 @@ class Nvml:
             return None
         try:
             version = self._module.nvmlSystemGetDriverVersion()
-        except self._module.NVMLError:
+        except Exception:
             return None
         return version.decode() if isinstance(version, bytes) else str(version)
 
@@ -110,8 +113,8 @@ class Nvml:
         except ImportError:
             self._broken = "nvidia-ml-py is not installed"
         except Exception as error:
-            # A foreign module named pynvml may lack NVMLError itself; no reading is worth a run.
-            self._broken = f"NVML: {error}"
+            # A foreign or an old module named pynvml may lack anything, NVMLError itself too.
+            self._broken = f"NVML: {_said(error)}"
         else:
             self._opened = True
         return self._opened
@@ -153,4 +156,11 @@ class GpuProcessMemory:
             uuid = torch_uuid(self._device)
         except AttributeError:
             return Reading(None, "this torch does not tell the UUID of a device")
+        except RuntimeError as error:
+            return Reading(None, f"torch does not tell the UUID of this device: {error}")
         return self._nvml.process_memory(uuid)
+
+
+def _said(error: Exception) -> str:
+    """Give what an error says, or its kind where it says nothing."""
+    return str(error) or type(error).__name__

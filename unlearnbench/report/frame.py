@@ -40,7 +40,7 @@ TEXT = (
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
     *("method", "method_name", "method_config", "preset", "claim", "view"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
-    *("packages", "plugins", "error_type", "notes"),
+    *("packages", "plugins", "error_type", "notes", "deployed"),
 )
 NUMBERS = (
     *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
@@ -50,6 +50,7 @@ NUMBERS = (
     *("edges_kept", "label_entropy", "graph_entropy"),
     *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
+TRUTHS = ("unchanged", "exclusive")
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
 
@@ -65,7 +66,8 @@ def load_records(path: str | Path) -> pd.DataFrame:
         `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
         method's `claim` (empty where the record has none), the cell's `status`, the `view`, each
         metric after the request (`f1_micro`) and before it (`f1_micro_before`), times in seconds,
-        peaks of memory in MiB, counts, and where it ran.
+        peaks of memory in MiB, counts, and where it ran; `deployed`, a digest of the deployed
+        parameters, and whether forgetting left them `unchanged`.
         What was not measured is missing, never 0. A failure has one row per view as well,
         without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
         warned about, too.
@@ -97,14 +99,15 @@ def frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.Data
     """Make the data frame of records at hand: see `load_records`."""
     rows = [row for record in records for row in _rows(record)]
     metrics = sorted(
-        {name for row in rows for name in row} - {*TEXT, *NUMBERS, "repetition", "seed", "exclusive", "threads"}
+        {name for row in rows for name in row} - {*TEXT, *NUMBERS, *TRUTHS, "repetition", "seed", "threads"}
     )
-    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, "exclusive", "threads"])
+    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, *TRUTHS, "threads"])
     for name in TEXT:
         frame[name] = frame[name].astype("object").where(frame[name].notna(), "")
     for name in (*NUMBERS, *metrics):
         frame[name] = frame[name].astype("float64")
-    frame["exclusive"] = frame["exclusive"].astype("boolean")
+    for name in TRUTHS:
+        frame[name] = frame[name].astype("boolean")
     frame["threads"] = frame["threads"].astype("Int64")
     # One block of memory a type: a frame put together column by column is slow to take rows from.
     frame = frame.sort_values(list(ROW_ORDER), kind="stable", ignore_index=True).copy()
@@ -258,6 +261,8 @@ def _provenance(record: Record) -> dict[str, Any]:
         "unlearnbench": str(packages.get("unlearnbench") or ""),
         "packages": canonical(packages),
         "plugins": canonical(source.get("plugins") or {}),
+        "deployed": canonical(record.digests["after"]) if record.digests.get("after") else "",
+        "unchanged": record.digests.get("unchanged"),
         "error_type": record.error["type"] if record.error and record.status in FAILURES else "",
         "notes": " ".join(record.notes),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.aggregate import STATUSES, Aggregate
+from unlearnbench.report.grouping import UNIT
 
 TORCH_MARK = " †"
 
@@ -94,6 +96,22 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
             yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
         for _, failed in one.data[one.data["failures"] != ""].iterrows():
             yield f"{failed['method']}: failures: {failed['failures']}."
+        where = f"{one.group.name}: " if len(cells) > 1 else ""
+        yield from (f"{where}{note}" for note in _sameness_notes(one))
+
+
+def _sameness_notes(found: Aggregate) -> Iterator[str]:
+    """Name rows that deployed after the request what they had before it, or what another row deployed."""
+    cells = found.chosen[found.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    counts = Counter(cells["row"])
+    for row, number in sorted(Counter(cells.loc[cells["unchanged"].fillna(False), "row"]).items()):
+        yield f"{row}: unchanged: forgetting changed no parameter in {number} of {counts[row]} repetitions."
+    shared: Counter[tuple[str, str]] = Counter()
+    for _, same in cells[cells["deployed"] != ""].groupby([*UNIT, "deployed"], sort=True):
+        first, *others = sorted(same["row"], key=found.group.rows.index)
+        shared.update((other, first) for other in others)
+    for (row, first), number in sorted(shared.items()):
+        yield f"{row}: same_as {first}: both deployed the same parameters in {number} of {counts[row]} repetitions."
 
 
 def _foreign_torch(found: Aggregate) -> dict[str, str]:
