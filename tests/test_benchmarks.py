@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from record_samples import make_record
 
 from unlearnbench.gnn.edges import Edges
 from unlearnbench.gnn.layout import Ragged
@@ -250,3 +251,14 @@ def test_make_bench_leaves_out_the_script_that_needs_a_gpu():
     found = {name for name in scripts if f"benchmarks/{Path(name).name}" in planned("bench")}
     assert scripts - found == {(ROOT / "benchmarks" / "gpu.py").as_posix()}
     assert "benchmarks/gpu.py" in planned("bench-gpu")
+
+
+def test_records_are_repeated_as_other_cells(script):
+    records = [make_record("sisa", r) for r in range(3)]
+    page = script("page")
+    for by, part in (("seeds", lambda one: one.cell["seed"]), ("datasets", lambda one: one.cell["dataset"]["name"])):
+        found = page.repeated(records, 8, by)
+        assert len({one.key for one in found}) == 8
+        assert [len({part(one) for one in found[at : at + 3]}) for at in (0, 3, 6)] == [1, 1, 1]
+        assert len({part(one) for one in found}) == 3
+        assert [one.cell["repetition"] for one in found] == [0, 1, 2, 0, 1, 2, 0, 1]

@@ -215,6 +215,27 @@ def test_report_refuses_what_it_cannot_show(command: Any, tmp_path: Path) -> Non
     assert (told.code, "steady" in told.out) == (0, True)
 
 
+def test_a_page_and_figures_are_written_where_they_are_asked_for(command: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out, page, figures = (str(tmp_path / name) for name in ("out", "page", "figures"))
+    assert command("run", "-m", "steady", *ONCE, "--out", out).code == 0
+    told = command("report", out, "--methods", "steady", "--html", page, "--figures", figures)
+    assert told.code == 0
+    first, *rest = told.out.splitlines()
+    assert first == f"{page}/index.html"
+    text = Path(first).read_text("utf-8")
+    assert f"unlearnbench report {out} --methods steady --html DIR" in text
+    assert "steady" in text
+    assert rest
+    assert sorted(rest) == sorted(str(path) for path in Path(figures).iterdir())
+    told = command("report", out, "--html", page, "--table", "time", "--format", "md")
+    assert (told.code, "--table, --format" in told.err) == (2, True)
+    told = command("report", out, "--html", f"{first}")
+    assert told.code == 2
+    told = command("report", out, "--html", page, "--datasets", "nowhere")
+    assert (told.code, "nowhere" in told.err) == (3, True)
+
+
 def test_nothing_to_report_is_told(command: Any, tmp_path: Path) -> None:
     for arguments in (("report", str(tmp_path / "nowhere")), ("report",), ("leaderboard", "build", str(tmp_path))):
         told = command(*arguments)

@@ -31,7 +31,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGES = ["README.md", "CONTRIBUTING.md"]
 PAGES += [
     f"docs/{name}.md"
-    for name in ("cli", "plugin_hooks", "protocol", "datasets", "statistics", "tables", "audits", "graphrevoker")
+    for name in (
+        *("cli", "plugin_hooks", "protocol", "datasets", "statistics", "tables", "audits", "graphrevoker"),
+        "report_page",
+    )
 ]
 BLOCK = re.compile(r"(?:<!-- example: (?P<role>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 PLUGINS = sorted(path for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())

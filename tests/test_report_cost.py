@@ -92,3 +92,26 @@ def test_a_time_from_a_busy_machine_is_marked() -> None:
 
 def test_records_that_say_no_number_of_nodes_are_left_out() -> None:
     assert build_cost_tables(frame_of([make_record("sisa").model_copy(update={"requests": []})])) == []
+
+
+def deleting(kind: str, seconds: float) -> Record:
+    record = costly("sisa", 14, seconds)
+    cell = {**record.cell, "protocol": {**record.cell["protocol"], "forget": {"kind": kind, "count": 14}}}
+    return record.model_copy(update={"cell": cell, "key": f"{record.key[:20]}{kind.encode().hex()}"})
+
+
+def test_nodes_and_edges_are_never_averaged() -> None:
+    tables = build_cost_tables(frame_of([deleting("node", 1.0), deleting("edge", 3.0)]))
+    assert {(table.caption, table.shown["14"].item()) for table in tables} == {
+        ("Time against deletions: cora, gcn on cpu.", "1.000"),
+        ("Time against deletions: cora, gcn on cpu, edges.", "3.000"),
+    }
+    assert {table.notes[0].split(" deleted")[0] for table in tables} == {"Columns: nodes", "Columns: edges"}
+
+
+def test_versions_of_a_method_are_rows_of_their_own() -> None:
+    (table,) = build_cost_tables(
+        frame_of([costly("sisa", 14, 1.0), costly("sisa", 14, 3.0, 1, version=2), costly("retrain", 14, 2.0)])
+    )
+    shown = table.shown.set_index("method")["14"]
+    assert (shown["sisa {version=1}"], shown["sisa {version=2}"]) == ("1.000 (0.50 x)", "3.000")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -607,12 +609,31 @@ def test_only_rows_of_one_setting_make_a_grid() -> None:
         build([*loose, *other], "factorial")
 
 
+# --- LaTeX
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here")
+def test_latex_compiles_as_it_is(tmp_path: Path) -> None:
+    hostile = "a_b%c&d#e~f^g<h>i{j}k$l\\m"
+    records = [
+        make_record(method, r, label=hostile, torch=f"2.{r}") for method in ("sisa", "retrain") for r in range(2)
+    ]
+    text = render([*build(records, "summary"), *build(records, "comparison")], "latex")
+    whole = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{text}\\end{{document}}\n"
+    (tmp_path / "table.tex").write_text(whole, "utf-8")
+    arguments = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]
+    told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, check=False)
+    assert told.returncode == 0, told.stdout[-2000:]
+    assert (tmp_path / "table.pdf").exists()
+
+
 # --- figures
 
 
 def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.figures import COLOURS, draw_poison, poison_figure
+    from unlearnbench.report.colours import MOMENTS
+    from unlearnbench.report.figures import draw_poison, poison_figure
 
     tables = build(
         [*POISON, *(r for m in ("gat", "appnp") for r in poisoned("sisa", 0.7, 0.6, 0.65, 0.7, model=m))], "poison"
@@ -628,7 +649,7 @@ def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
         round(bar.get_height(), 6) for bars in gcn.containers if hasattr(bars, "patches") for bar in bars.patches
     ]
     assert heights == [80, 80, 70, 79.6, 75, 80, 80, 80]
-    assert len(set(COLOURS.values())) == 4
+    assert len(set(MOMENTS.values())) == 4
     for name, head in (("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")):
         draw_poison(tables, tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(head)

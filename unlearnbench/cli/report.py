@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from unlearnbench.cli import options
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unlearnbench.report.selection import Selection
 
 TABLES = (
     *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
@@ -41,41 +45,69 @@ TABLES = (
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write everything as one page, DIR/index.html, in place of a table (needs the extra `report`).",
+)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Draw everything as PNG and PDF, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
+)
 @click.option("--experiment", metavar="NAME", help="Only the cells that `run --experiment NAME` makes.")
 @click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
 @click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
 @click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Only these methods, and Retrain.")
 @options.debug
+@click.pass_context
 def command(
+    context: click.Context,
     results: Path,
     table: str,
     style: str,
     against: str | None,
     figure: Path | None,
+    html: Path | None,
+    figures: Path | None,
     experiment: str | None,
     datasets: tuple[str, ...],
     models: tuple[str, ...],
     methods: tuple[str, ...],
     debug: bool,
 ) -> None:
-    """Rebuild tables from the records in a results folder.
+    """Rebuild tables, a page or figures from the records in a results folder.
 
     \b
     Examples:
       unlearnbench report
       unlearnbench report --table utility --experiment graphrevoker-www24 --against paper
       unlearnbench report --datasets cora --models gcn --methods sisa,graphrevoker --format md
+      unlearnbench report --html page
     """  # noqa: D301
     from unlearnbench.brackets import split_names
+    from unlearnbench.report.selection import Selection
+
+    wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
+    if html or figures:
+        _refuse_options_of_tables(context)
+        _write_whole(results, html, figures, wanted)
+    else:
+        _write_table(results, table, style, against, figure, wanted)
+
+
+def _write_table(
+    results: Path, table: str, style: str, against: str | None, figure: Path | None, wanted: Selection
+) -> None:
     from unlearnbench.errors import NothingMatchedError, UsageError
-    from unlearnbench.plugins import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.audits import build_audit_tables, load_audits
     from unlearnbench.report.cost import build_cost_tables
     from unlearnbench.report.figures import check_figure, draw_poison
     from unlearnbench.report.published import published
     from unlearnbench.report.render import render
-    from unlearnbench.report.selection import Selection, select
     from unlearnbench.report.tables import build_tables
 
     if against and table != "claims":
@@ -88,12 +120,9 @@ def command(
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
         frame = load_audits(results) if table == "audits" else load_records(results)
         audits = _audits(results) if table == "characteristics" else None
-    wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
-    if wanted.options():
-        frame = select(frame, wanted, load_catalogue())
+    frame = _selected(frame, wanted)
     source = shlex.quote(str(results)) + wanted.options()
-    for problem in frame.attrs.get("problems", ()):
-        click.echo(f"warning: {problem}", err=True)
+    _warn(frame)
     builders = {"audits": build_audit_tables, "cost": build_cost_tables}
     if table in builders:
         tables = builders[table](frame, source)
@@ -106,6 +135,65 @@ def command(
     click.echo(render(tables, style), nl=style != "csv")
     if figure:
         draw_poison(tables, figure)
+
+
+def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
+    """Write the page and the figures, and say where they are."""
+    from unlearnbench.report import load_records
+    from unlearnbench.report.drawing import check_figures, write_figures
+    from unlearnbench.report.page import check_page, write_page
+
+    if html:
+        check_page(html)
+    if figures:
+        check_figures(figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same problems are told below, one line each
+        frame = load_records(results)
+        audits = _audits(results) if html else None
+    frame = _selected(frame, wanted)
+    _warn(frame)
+    if html:
+        source = shlex.quote(str(results)) + wanted.options()
+        click.echo(str(write_page(results, frame, _audits_of(audits, wanted), html, source)))
+    if figures:
+        for path in write_figures(frame, figures):
+            click.echo(str(path))
+
+
+def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
+    """Keep what is asked for; names are looked up only where there are any."""
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.report.selection import select
+
+    return select(frame, wanted, load_catalogue()) if wanted.options() else frame
+
+
+def _audits_of(audits: pd.DataFrame | None, wanted: Selection) -> pd.DataFrame | None:
+    """Keep the audits of what is asked for, if there are any; an experiment has none of its own."""
+    from unlearnbench.errors import NothingMatchedError
+
+    try:
+        return None if audits is None else _selected(audits, replace(wanted, experiment=""))
+    except NothingMatchedError:
+        return None
+
+
+def _refuse_options_of_tables(context: click.Context) -> None:
+    from unlearnbench.errors import UsageError
+
+    flags = {"table": "--table", "style": "--format", "against": "--against", "figure": "--figure"}
+    given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} says what one table shows; --html and --figures show everything.",
+            "Leave one of them out.",
+        )
+
+
+def _warn(frame: pd.DataFrame) -> None:
+    for problem in frame.attrs.get("problems", ()):
+        click.echo(f"warning: {problem}", err=True)
 
 
 def _audits(results: Path) -> pd.DataFrame | None:

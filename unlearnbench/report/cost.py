@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -10,7 +12,7 @@ import pandas as pd
 from unlearnbench.report import numbers
 from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import canonical
-from unlearnbench.report.grouping import REFERENCE, busiest_machine, known
+from unlearnbench.report.grouping import REFERENCE, busiest_machine, distinguish, known
 from unlearnbench.report.table import Table
 
 STAGES = {
@@ -20,7 +22,37 @@ STAGES = {
     "longest shard s": "longest_seconds",
     "one deletion s": "expected_seconds",
 }
+AMOUNTS = ("ratio", "count", "injected", "ids")
+"""What of a request says how much is forgotten."""
 _KIB = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Unlearning time against the number of deletions, at one place.
+
+    Args:
+        name: Dataset, model and device, and what is deleted, if not nodes.
+        dataset: The dataset.
+        model: The model.
+        machine: The machine whose times are used.
+        part: Its records, one row each; column `row` names the row of a table.
+        data: What `curve` gave.
+        even: Row to `break_even`; without the reference, and empty where that has no record.
+    """
+
+    name: str
+    dataset: str
+    model: str
+    machine: str
+    part: pd.DataFrame = field(repr=False)
+    data: pd.DataFrame = field(repr=False)
+    even: Mapping[str, float | None]
+
+    @property
+    def counts(self) -> list[int]:
+        """List the numbers of deletions that any method has."""
+        return sorted(set(self.data["deletions"]))
 
 
 def build_cost_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
@@ -33,24 +65,58 @@ def build_cost_tables(frame: pd.DataFrame, source: str = "results") -> list[Tabl
     Returns:
         Two tables a place; the one of stages only where members were trained one by one.
     """
-    frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
-    frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
     problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
     last = (*problems, f"Made by: unlearnbench report {source} --table cost")
     tables = []
+    for machine, serial in _places(frame):
+        apart = serial["serial_seconds"].notna()
+        if apart.any():
+            tables.append(_stages(serial[apart], machine, last))
+        found = _curve_of(machine, serial)
+        if found is not None:
+            tables.append(curve_table(found, last))
+    return tables
+
+
+def find_curves(frame: pd.DataFrame) -> list[Curve]:
+    """Find the time against deletions of each dataset, model and device.
+
+    Args:
+        frame: What `load_records` gave, or a part of it.
+    """
+    found = (_curve_of(machine, serial) for machine, serial in _places(frame))
+    return [one for one in found if one is not None]
+
+
+def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
+    frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
+    frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
         machine = busiest_machine(serial)
         serial = serial[serial["machine"] == machine]
         if serial.empty:
             continue
-        apart = serial["serial_seconds"].notna()
-        if apart.any():
-            tables.append(_stages(serial[apart], machine, last))
-        lockstep = serial[[not json.loads(text).get("one_by_one") for text in serial["training_config"]]]
-        if not lockstep.empty:
-            tables.append(_curve(lockstep, machine, last))
-    return tables
+        methods = serial.drop_duplicates("method_config")
+        rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
+        yield machine, serial.assign(row=serial["method_config"].map(rows))
+
+
+def _curve_of(machine: str, serial: pd.DataFrame) -> Curve | None:
+    """Give the curve of records trained in lockstep, if there are any."""
+    part = serial[[not json.loads(text).get("one_by_one") for text in serial["training_config"]]]
+    if part.empty:
+        return None
+    data, names = curve(part), dict(zip(part["row"], part["method_name"], strict=True))
+    reference = _by_count(data[[names[row] == REFERENCE for row in data["method"]]])
+    even = {
+        str(row): break_even(_by_count(rows), reference)
+        for row, rows in data.groupby("method", sort=False)
+        if reference and names[row] != REFERENCE
+    }
+    first = part.iloc[0]
+    return Curve(_name(part), first["dataset"], first["model"], machine, part, data, even)
 
 
 def break_even(seconds: dict[int, float], reference: dict[int, float]) -> float | None:
@@ -81,16 +147,16 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
     """Average unlearning times: one row per method and number of deletions.
 
     Args:
-        part: Records of one place and machine, one row each.
+        part: Records of one place and machine, one row each; column `row` names the row of a table.
 
     Returns:
-        Columns `method`, `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of the
-        ratios to Retrain within repetitions.
+        Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
+        the ratios to Retrain within repetitions.
     """
     references = part[part["method_name"] == REFERENCE].set_index(["deletions", "seed", "repetition"])
     known_reference = references["unlearn_seconds"].to_dict()
     rows: list[dict[str, Any]] = []
-    for (method, deletions), cells in part.groupby(["method", "deletions"], sort=True):
+    for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
         values = known(cells["unlearn_seconds"])
         keys = zip(cells["deletions"], cells["seed"], cells["repetition"], strict=True)
         pairs = [(mine, known_reference.get(key)) for mine, key in zip(cells["unlearn_seconds"], keys, strict=True)]
@@ -109,27 +175,30 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _curve(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
-    data = curve(part)
-    names = dict(zip(part["method"], part["method_name"], strict=True))
-    reference = _by_count(data[[names[method] == REFERENCE for method in data["method"]]])
+def curve_table(found: Curve, last: tuple[str, ...]) -> Table:
+    """Write a curve as a table.
+
+    Args:
+        found: The curve.
+        last: Notes that stand below every table.
+    """
+    part, data, machine = found.part, found.data, found.machine
     shown = []
     for method, rows in data.groupby("method", sort=False):
         row = {"method": str(method)}
         for _, one in rows.iterrows():
             text = numbers.seconds(one["seconds"], None if pd.isna(one["sd"]) else one["sd"])
-            if names[method] != REFERENCE and not pd.isna(one["ratio"]):
+            if method in found.even and not pd.isna(one["ratio"]):
                 text += f" ({numbers.ratio(one['ratio'], None)} x)"
             row[str(one["deletions"])] = text + (" *" if one["quiet"] < one["n"] else "")
-        even = break_even(_by_count(rows), reference) if names[method] != REFERENCE else None
-        row["break-even"] = "" if names[method] == REFERENCE or not reference else _shown_even(even)
+        row["break-even"] = shown_even(found.even[str(method)]) if method in found.even else ""
         shown.append(row)
     table = pd.DataFrame(shown).fillna("")
-    counts = sorted(set(data["deletions"]))
-    table = table[["method", *map(str, counts), "break-even"]]
+    table = table[["method", *map(str, found.counts), "break-even"]]
+    what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
     notes = [
-        "Columns: nodes deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in brackets"
-        " the geometric mean of the ratios to Retrain within repetitions.",
+        f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
+        " brackets the geometric mean of the ratios to Retrain within repetitions.",
         "Break-even: deletions from which on Retrain is as fast (ratio 1, interpolated linearly between the numbers"
         " measured).",
         f"n: {', '.join(sorted({str(n) for n in data['n']}))} repetitions; times of machine {machine}, run serially,"
@@ -137,12 +206,12 @@ def _curve(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
     ]
     if (data["quiet"] < data["n"]).any():
         notes.append("* records that may have met a busy machine.")
-    return Table("cost", f"Time against deletions: {_name(part)}.", table, _raw(data, part, machine), (*notes, *last))
+    return Table("cost", f"Time against deletions: {found.name}.", table, _raw(data, part, machine), (*notes, *last))
 
 
 def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
     rows, raw = [], []
-    for method, cells in part.groupby("method", sort=True):
+    for method, cells in part.groupby("row", sort=True):
         values = {title: mean(known(cells[column])) for title, column in STAGES.items()}
         size = mean(known(cells["parameter_bytes"]))
         shown = {title: "" if value is None else numbers.seconds(value, None) for title, value in values.items()}
@@ -165,22 +234,33 @@ def _by_count(rows: pd.DataFrame) -> dict[int, float]:
     return dict(zip(known_rows["deletions"], known_rows["seconds"], strict=True))
 
 
-def _shown_even(value: float | None) -> str:
+def shown_even(value: float | None) -> str:
+    """Say from how many deletions on Retrain is as fast."""
     if value is None:
         return "none"
     return "never faster" if value == 0 else f"{value:.0f}"
 
 
 def _place(row: pd.Series[Any]) -> str:
-    protocol = {name: value for name, value in json.loads(row["protocol_config"]).items() if name != "forget"}
+    protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
     parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]
-    return canonical([*parts, protocol, training, row["device"]])
+    return canonical([*parts, protocol, forget, training, row["device"], row["other_config"]])
+
+
+def _without_amount(protocol_config: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give a protocol without its request, and of the request what is forgotten, not how much."""
+    protocol = json.loads(protocol_config)
+    forget = protocol.pop("forget", {})
+    kept = {name: value for name, value in forget.items() if name not in AMOUNTS}
+    return protocol, kept | {"injected": "injected" in forget}
 
 
 def _name(part: pd.DataFrame) -> str:
     first = part.iloc[0]
-    return f"{first['dataset']}, {first['model']} on {first['device']}"
+    _, forget = _without_amount(first["protocol_config"])
+    kind = f"{'injected ' if forget['injected'] else ''}{forget.get('kind', 'node')}s"
+    return f"{first['dataset']}, {first['model']} on {first['device']}" + ("" if kind == "nodes" else f", {kind}")
 
 
 def _raw(data: pd.DataFrame, part: pd.DataFrame, machine: str) -> pd.DataFrame:

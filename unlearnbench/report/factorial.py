@@ -66,7 +66,7 @@ def factorial_tables(name: str, found: Aggregate) -> list[Table]:
     for design in find_grids(found):
         part = aggregate(narrowed(found.group, set(design.rows.values())))
         ratio, formula = overlap(part)
-        tables += [_matrix(name, part, design, ratio), _effects(name, part, design, ratio, formula)]
+        tables += [matrix(name, part, design, ratio), _effects(name, part, design, ratio, formula)]
     return tables
 
 
@@ -139,7 +139,15 @@ def _place(factor: str, level: str, along: str) -> tuple[str, str]:
     return (level, along) if factor == "partitioner" else (along, level)
 
 
-def _matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
+def matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
+    """Build the matrix of F1 of one grid.
+
+    Args:
+        name: `factorial`.
+        found: The group, with the rows of the design alone.
+        design: Which rows those are.
+        ratio: n_test/n_train, as `overlap` gives it.
+    """
     data = {str(row["method"]): row for _, row in found.data.iterrows()}
     families = {view: compare(found, view, ratio) for view in VIEWS}
     lines: list[dict[str, str]] = []

@@ -11,13 +11,12 @@ import pandas as pd
 
 from unlearnbench.errors import UsageError
 from unlearnbench.needs import look_for
+from unlearnbench.report.colours import MOMENTS as MOMENT_COLOURS
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.poison import MOMENTS
 from unlearnbench.report.table import Table
 
 FORMATS = (".png", ".pdf")
-# From the palette of Okabe and Ito, told apart by people who do not see all colours, and by lightness.
-COLOURS = {"clean": "#0072B2", "poisoned": "#D55E00", "unlearned": "#56B4E9", "fresh": "#F0E442"}
 
 
 def check_figure(path: Path) -> None:
@@ -30,7 +29,7 @@ def check_figure(path: Path) -> None:
         raise UsageError(f"{path}: a figure is written as {' or '.join(FORMATS)}.", "Name a file that ends so.")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder.", "Make it first, or name another file.")
-    _matplotlib()
+    matplotlib_module("figure")
 
 
 def draw_poison(tables: Sequence[Table], path: Path) -> None:
@@ -57,7 +56,7 @@ def poison_figure(tables: Sequence[Table]) -> Any:
     height, width = len(VIEWS) * len(datasets), max(map(len, datasets.values()))
     most = max(table.data["method"].nunique() for table in tables)
     size = (max(4.0, width * (1.2 + 0.75 * most)), 0.8 + 2.4 * height)
-    figure = _matplotlib().Figure(figsize=size, layout="constrained")
+    figure = matplotlib_module("figure").Figure(figsize=size, layout="constrained")
     panels = figure.subplots(height, width, squeeze=False, sharey="row")
     for panel in panels.flat:
         panel.set_visible(False)
@@ -96,7 +95,7 @@ def _draw_panel(panel: Any, data: pd.DataFrame) -> None:
             wide,
             yerr=spreads,
             label=moment,
-            color=COLOURS[moment],
+            color=MOMENT_COLOURS[moment],
             edgecolor="black",
             linewidth=0.4,
             error_kw={"elinewidth": 0.8, "capsize": 1.5},
@@ -112,8 +111,16 @@ def _broken(method: str) -> str:
     return method.replace(" (", "\n(").replace("[", "\n[").replace(",", ",\n")
 
 
-def _matplotlib() -> Any:
-    need = look_for("matplotlib.figure", "unlearnbench[report]")
+def matplotlib_module(name: str) -> Any:
+    """Import a module of matplotlib.
+
+    Args:
+        name: Its name below `matplotlib`.
+
+    Raises:
+        UsageError: matplotlib is not installed or cannot be imported.
+    """
+    need = look_for(f"matplotlib.{name}", "unlearnbench[report]")
     if not need.is_met:
         why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
         raise UsageError(f"Figures need matplotlib, which {why}.", f"Install it: {need.remedy}")

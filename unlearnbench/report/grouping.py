@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -38,7 +39,7 @@ class Group:
     frame: pd.DataFrame = field(repr=False)
     rows: tuple[str, ...]
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Count the repetitions that any method has a record of, failed ones too."""
         return len(self.frame[UNIT].drop_duplicates())

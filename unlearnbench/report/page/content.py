@@ -1,0 +1,236 @@
+"""What stands on the page, gathered from the frames of records and audits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.aggregate import Aggregate, aggregate
+from unlearnbench.report.audits import GATE, GATED, PLACE, build_audit_tables
+from unlearnbench.report.colours import HEAT, look
+from unlearnbench.report.cost import Curve, curve_table, find_curves, shown_even
+from unlearnbench.report.frame import VIEWS, canonical
+from unlearnbench.report.grouping import distinguish, group_records
+from unlearnbench.report.page.board import HEADS, build_board
+from unlearnbench.report.page.sources import record_columns, record_rows
+from unlearnbench.report.plots import PHASES, Heat, heats, lines, points, setting, stacks, tags
+from unlearnbench.report.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where the page comes from.
+
+    Args:
+        name: The results folder as the user wrote it.
+        base: What leads from the page to the results folder, with `/` at its end; None: records are named, not linked.
+        machines: Machine to what is known of it.
+    """
+
+    name: str = "results"
+    base: str | None = None
+    machines: Mapping[str, Mapping[str, Any]] | None = None
+
+
+def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) -> dict[str, Any]:
+    """Gather what the template shows.
+
+    Args:
+        frame: What `load_records` gave.
+        audits: What `load_audits` gave, if there are any.
+        source: Where both come from.
+
+    Returns:
+        The names that the template knows; `drawn` is what its scripts read.
+    """
+    found = [aggregate(group) for group in group_records(frame)]
+    protocols = _protocols(found)
+    board, groups, matrices = [], [], []
+    for number, one in enumerate(found):
+        rows, notes = build_board(number, one)
+        facets = one.group.facets
+        place = {"dataset": facets["dataset"], "model": facets["model"], "protocol": protocols[number]}
+        sources = record_rows(one)
+        board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
+        groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one)})
+        matrices += [{**place, **_matrix(heat)} for heat in heats(one)]
+    curves = [one for one in find_curves(frame) if lines(one)[0]]
+    names = {facet: sorted({group[facet] for group in groups}) for facet in ("dataset", "model", "protocol")}
+    return {
+        "source": source.name,
+        "heads": HEADS,
+        "rows": board,
+        "filters": names,
+        "first": _first(board),
+        "groups": groups,
+        "matrices": matrices,
+        "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one, ())} for one in curves],
+        "audits": [] if audits is None else _audits(audits, source.name),
+        "counts": {"records": frame[["machine", "key", "status"]].drop_duplicates().shape[0], "groups": len(groups)}
+        | {"audits": 0 if audits is None else audits[["machine", "key"]].drop_duplicates().shape[0]},
+        "provenance": _provenance(frame, source),
+        "problems": list(frame.attrs.get("problems", [])) + ([] if audits is None else audits.attrs["problems"]),
+        "drawn": {
+            "heads": [{"name": h.name, "title": h.title, "view": h.view, "first": h.best_first} for h in HEADS],
+            "values": [row["values"] for row in board],
+            "counted": [head.counted for head in HEADS],
+            "columns": record_columns(),
+            "sources": [row["sources"] for row in board],
+            "base": source.base,
+            "groups": [
+                {key: group[key] for key in ("name", "dataset", "model", "protocol", "points", "lacking", "stacks")}
+                for group in groups
+            ],
+            "of": [row["group"] for row in board],
+            "curves": [_curve(one) for one in curves],
+        },
+    }
+
+
+def _protocols(found: Sequence[Aggregate]) -> list[str]:
+    """Name what sets groups of one dataset and model apart: protocol and request, and more where that is not enough."""
+    configs = [canonical(setting(one)) for one in found]
+    plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in found]
+    names = distinguish(dict(zip(configs, plain, strict=True)))
+    return [names[config] for config in configs]
+
+
+def _first(board: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Choose what the page shows first: the group with the most records."""
+    sizes: dict[tuple[str, str, str], int] = {}
+    for row in board:
+        place = (row["dataset"], row["model"], row["protocol"])
+        sizes[place] = sizes.get(place, 0) + len(row["sources"])
+    dataset, model, protocol = min(sizes, key=lambda place: (-sizes[place], place))
+    return {"dataset": dataset, "model": model, "protocol": protocol}
+
+
+def _drawn(found: Aggregate) -> dict[str, Any]:
+    """Give what figures of a group show; colours and shapes stand with each row."""
+    by_view, lacking = {}, {}
+    for view in VIEWS:
+        drawn, lacking[view] = points(found, view)
+        by_view[view] = [
+            {
+                **_looks(one.row, one.method),
+                "x": _pair(one.seconds, one.seconds_sd),
+                "y": _pair(one.score, one.score_sd),
+            }
+            for one in drawn
+        ]
+    layers = {
+        moment: [
+            {**_looks(one.row, one.method), "whole": _short(one.whole), "parts": _shortened(one.parts)}
+            for one in stacks(found, moment)
+        ]
+        for moment in PHASES
+    }
+    return {"points": by_view, "lacking": lacking, "stacks": layers}
+
+
+def _curve(found: Curve) -> dict[str, Any]:
+    names = dict(zip(found.part["row"], found.part["method_name"], strict=True))
+    drawn, lacking = lines(found)
+    tagged = tags((row, names[row]) for row in drawn)
+    shown = []
+    for row, part in drawn.items():
+        line = [
+            [int(one["deletions"]), _short(one["seconds"]), None if pd.isna(one["sd"]) else _short(one["sd"])]
+            for _, one in part.iterrows()
+        ]
+        even = found.even.get(row)
+        said = shown_even(even) if row in found.even else ""
+        shown.append({**_looks(row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
+    return {"name": found.name, "dataset": found.dataset, "model": found.model, "lines": shown, "lacking": lacking}
+
+
+def _matrix(heat: Heat) -> dict[str, Any]:
+    """Give a matrix with a step of the heat for each cell; white to black of all its cells in both views."""
+    low, high = min(heat.scores.values(), default=0.0), max(heat.scores.values(), default=0.0)
+    views = {}
+    for view in VIEWS:
+        lines = []
+        for at, (_, line) in enumerate(heat.table.shown.iterrows()):
+            if line["view"] != view:
+                continue
+            cells = []
+            for name in heat.aggregators:
+                score = heat.scores.get((view, line["partitioner"], name))
+                step = None if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
+                cells.append({"text": line[name], "step": step, "marked": (at, name) in heat.table.marked})
+            lines.append({"partitioner": line["partitioner"], "cells": cells})
+        views[view] = lines
+    return {"table": heat.table, "aggregators": heat.aggregators, "views": views, "low": low, "high": high}
+
+
+def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
+    """Give for each place its verdicts, what the gate let through, and the scores."""
+    places = []
+    for _, part in audits.groupby(list(PLACE), sort=False):
+        verdicts, *scores = build_audit_tables(part, source)
+        gate = part[(part["audit"].str.partition(" ")[0] == GATE) & (part["measure"] != "")]
+        judged = part["audit"].str.partition(" ")[0].isin(GATED).any()
+        first = part.iloc[0]
+        places.append(
+            {
+                **{facet: str(first[facet]) for facet in ("dataset", "model", "protocol", "forget")},
+                "verdicts": verdicts,
+                "scores": scores,
+                "gate": [
+                    {"measure": str(measure), "state": ", ".join(sorted(set(rows["state"]))), "note": _notes(rows)}
+                    for measure, rows in gate.groupby("measure", sort=False)
+                ],
+                "lacks_gate": bool(judged) and gate.empty,
+            }
+        )
+    return places
+
+
+def _notes(rows: pd.DataFrame) -> str:
+    return "; ".join(dict.fromkeys(note.rstrip(".") for note in rows["note"] if note))
+
+
+def _provenance(frame: pd.DataFrame, source: Source) -> dict[str, Any]:
+    """Say where the records come from."""
+    whole = frame.drop_duplicates(["machine", "key", "status"])
+    packages = whole["packages"].value_counts()
+    started = sorted(value for value in whole["started"] if value)
+    return {
+        "machines": {name: (source.machines or {}).get(name, {}) for name in sorted(set(whole["machine"]))},
+        "started": (started[0], started[-1]) if started else ("", ""),
+        "commits": sorted((str(name or "unknown"), int(count)) for name, count in whole["git"].value_counts().items()),
+        "packages": [(json.loads(str(text) or "{}"), int(count)) for text, count in packages.items()],
+        "plugins": sorted({f"{k} {v}" for text in set(whole["plugins"]) for k, v in json.loads(text or "{}").items()}),
+        "statuses": sorted((str(name), int(count)) for name, count in whole["status"].value_counts().items()),
+        "datasets": sorted(set(zip(whole["dataset"], whole["dataset_sha256"], strict=True))),
+    }
+
+
+def table_rows(table: Table) -> list[list[tuple[str, bool]]]:
+    """Give the cells of a table, each with whether it stands out."""
+    columns = list(table.shown.columns)
+    return [
+        [(str(cell), (at, name) in table.marked) for name, cell in zip(columns, line, strict=True)]
+        for at, line in enumerate(table.shown.itertuples(index=False, name=None))
+    ]
+
+
+def _looks(row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, str]:
+    one, tag = look(method), (tagged or {}).get(row, "")
+    return {"name": row, "colour": one.colour, "shape": one.shape} | ({"tag": tag} if tag else {})
+
+
+def _pair(value: float, spread: float | None) -> list[float | None]:
+    return [_short(value), None if spread is None else _short(spread)]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _shortened(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: _short(value) for name, value in values.items()}

@@ -1,0 +1,128 @@
+// Shapes, scales and axes.
+
+const drawn = JSON.parse(document.getElementById("drawn").textContent);
+const VIEWS = ["shard", "full"];
+
+function svg(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function html(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// Corners of a regular shape; with an inner radius every second corner lies there.
+function corners(count, turn, inner = 1) {
+  const all = inner === 1 ? count : 2 * count;
+  return Array.from({ length: all }, (_, at) => {
+    const angle = ((turn + (360 * at) / all) * Math.PI) / 180;
+    const radius = at % 2 ? inner : 1;
+    return [radius * Math.cos(angle), radius * Math.sin(angle)];
+  });
+}
+
+const PLUS = [[-1, -3], [1, -3], [1, -1], [3, -1], [3, 1], [1, 1], [1, 3], [-1, 3], [-1, 1], [-3, 1], [-3, -1], [-1, -1]].map(
+  ([x, y]) => [x / 3, y / 3],
+);
+const SHAPES = {
+  square: corners(4, 45), diamond: corners(4, 0), up: corners(3, -90), down: corners(3, 90), left: corners(3, 180),
+  right: corners(3, 0), pentagon: corners(5, -90), hexagon: corners(6, 0), star: corners(5, -90, 0.45), plus: PLUS,
+  cross: PLUS.map(([x, y]) => [(x - y) * Math.SQRT1_2, (x + y) * Math.SQRT1_2]),
+};
+
+function marker(look, x, y, radius) {
+  const common = { fill: look.colour, class: "outlined" };
+  if (!SHAPES[look.shape]) return svg("circle", { cx: x, cy: y, r: radius * 0.85, ...common });
+  const points = SHAPES[look.shape].map(([dx, dy]) => `${x + radius * dx},${y + radius * dy}`).join(" ");
+  return svg("polygon", { points, ...common });
+}
+
+function linear(low, high, from, to) {
+  const scale = (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+  const raw = (high - low || 1) / 5;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+  scale.ticks = [];
+  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) scale.ticks.push(at * step);
+  return scale;
+}
+
+function logarithmic(low, high, from, to) {
+  const scale = (value) => from + (Math.log(Math.max(value, low) / low) / Math.log(high / low)) * (to - from);
+  const all = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    for (const one of [1, 2, 5]) all.push(one * 10 ** power);
+  }
+  const inside = all.filter((one) => one >= low * 0.999 && one <= high * 1.001);
+  const tens = inside.filter((one) => Math.abs(Math.log10(one) - Math.round(Math.log10(one))) < 1e-9);
+  scale.ticks = inside.length > 6 && tens.length > 1 ? tens : inside;
+  return scale;
+}
+
+const shown = (value) => String(Number(value.toPrecision(3)));
+
+function text(x, y, said, attributes = {}) {
+  return svg("text", { x, y, ...attributes }, said);
+}
+
+// The frame of a plot: grid, axes, ticks and titles.
+function frame(box, x, y, titles) {
+  const parts = [];
+  for (const tick of x.ticks) {
+    parts.push(svg("line", { x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom, class: "grid" }));
+    parts.push(text(x(tick), box.bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
+  }
+  for (const tick of y.ticks) {
+    parts.push(svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "grid" }));
+    parts.push(text(box.left - 6, y(tick) + 4, shown(tick), { "text-anchor": "end", class: "soft" }));
+  }
+  parts.push(svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }));
+  parts.push(text((box.left + box.right) / 2, box.bottom + 34, titles[0], { "text-anchor": "middle", class: "soft" }));
+  parts.push(text(2, 12, titles[1], { class: "soft" }));
+  return parts;
+}
+
+let figures = 0;
+
+// A figure with its caption and, for those who do not see it, what it shows.
+function figure(width, height, caption, said, parts, below = []) {
+  figures += 1;
+  const id = `figure-${figures}`;
+  const picture = svg(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": `${id}-title ${id}-said` },
+    svg("title", { id: `${id}-title` }, caption), svg("desc", { id: `${id}-said` }, said), ...parts,
+  );
+  return html("figure", {}, html("figcaption", {}, caption), picture, ...below);
+}
+
+// Names beside points, where there is room: to the right, left, above or below, or else nowhere.
+function labels(places, box, lines = []) {
+  const taken = places.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]).concat(lines);
+  const parts = [];
+  for (const { x, y, name } of places) {
+    const width = name.length * 6.4;
+    const options = [
+      [x + 9, y + 4, "start", x + 9], [x - 9, y + 4, "end", x - 9 - width], [x, y - 11, "middle", x - width / 2],
+      [x, y + 19, "middle", x - width / 2], [x + 9, y - 8, "start", x + 9], [x + 9, y + 16, "start", x + 9],
+      [x - 9, y - 8, "end", x - 9 - width], [x - 9, y + 16, "end", x - 9 - width],
+    ];
+    for (const [tx, ty, anchor, left] of options) {
+      const around = [left, ty - 10, left + width, ty + 3];
+      const isInside = around[0] >= box.left && around[2] <= box.right + box.margin && around[1] >= box.top - 4 && around[3] <= box.bottom;
+      const isFree = !taken.some((one) => one[0] < around[2] && one[2] > around[0] && one[1] < around[3] && one[3] > around[1]);
+      if (isInside && isFree) {
+        taken.push(around);
+        parts.push(text(tx, ty, name, { "text-anchor": anchor, class: "halo" }));
+        break;
+      }
+    }
+  }
+  return parts;
+}
