@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 
-from unlearnbench import execution
+from unlearnbench import planning
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.plugins import Catalogue, load_catalogue
 
@@ -72,9 +72,9 @@ def catalogue() -> Catalogue:
 def known_machine() -> Iterator[None]:
     """What the machine is depends on no example, and takes long to find out."""
     with pytest.MonkeyPatch.context() as patch:
-        machine, versions = execution.describe_machine(), execution.provenance()
-        patch.setattr(execution, "describe_machine", lambda: machine)
-        patch.setattr(execution, "provenance", lambda: versions)
+        machine, versions = planning.describe_machine(), planning.provenance()
+        patch.setattr(planning, "describe_machine", lambda: machine)
+        patch.setattr(planning, "provenance", lambda: versions)
         yield
 
 
