@@ -47,6 +47,7 @@ def render(tables: Sequence[Table], style: str = "text", width: int | None = Non
         return csv_text(pd.concat([table.data for table in tables], ignore_index=True))
     if style == "json":
         return json.dumps([_plain(table) for table in tables], indent=1, allow_nan=False)
+    writers: dict[str, Callable[[Table], str]]
     writers = {"text": partial(_text, width=width), "md": _markdown, "latex": _latex}
     if style not in writers:
         raise unknown_name("format", style, FORMATS)
