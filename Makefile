@@ -7,6 +7,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --co
 DECLARED := pyproject.toml constraints.txt
 SOURCES := $(shell find unlearnbench plugins -name '*.py')
 # Pages that hold what a program writes into them; the rest of the site is made when it is built.
+# Without --quiet, which makes mkdocs overlook warnings.
 DOCS := docs/cli.md docs/results_format.md
 
 # An editable install with more extras serves every target that needs fewer, and follows the sources by itself.
@@ -49,12 +50,12 @@ check: $(FOR_CHECK)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/cog --check $(DOCS)
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --strict
 	$(BIN)/unlearnbench leaderboard verify results
 
 docs: $(FOR_CHECK)
 	$(BIN)/cog -r $(DOCS)
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --strict
 
 # Another seed each time; it is printed, and FUZZ_SEED=N is how to have the same examples again.
 FUZZ ?= 10000
