@@ -87,6 +87,9 @@ def test_navigation_names_every_page_once_and_settings_ask_for_strictness() -> N
     # Left out are pages that the hook puts at the end by itself.
     assert set(named) - {"reference.md", "methods/index.md"} <= {path.name for path in (ROOT / "docs").glob("*.md")}
     assert "\nstrict: true\n" in text
+    # With --quiet mkdocs does not count warnings.
+    builds = re.findall(r"mkdocs build(.*)", (ROOT / "Makefile").read_text("utf-8"))
+    assert builds == [" --strict"] * 2
     # No font and no script from elsewhere.
     assert "font: false" in text
     assert "http" not in text
