@@ -6,7 +6,9 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 DECLARED := pyproject.toml constraints.txt
 SOURCES := $(shell find unlearnbench plugins -name '*.py')
-DOCS := docs/cli.md
+# Pages that hold what a program writes into them; the rest of the site is made when it is built.
+# Without --quiet, which makes mkdocs overlook warnings.
+DOCS := docs/cli.md docs/results_format.md
 
 # An editable install with more extras serves every target that needs fewer, and follows the sources by itself.
 ifneq ($(wildcard $(VENV)/dev.stamp),)
@@ -28,7 +30,7 @@ help:
 	@echo "make test   install what tests need and run them"
 	@echo "make check  lint, types, import rules, spelling, generated docs"
 	@echo "make fuzz   feed 10,000 odd run files, brackets, records and graph files, and run 200 cells in one process"
-	@echo "make docs   generate $(DOCS) anew"
+	@echo "make docs   generate $(DOCS) anew and build the site in build/site"
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
 	@echo "make bench-gpu  compare lockstep training with a loop on a CUDA device"
 	@echo "make soak   kill runs a hundred times at random moments and look for what was lost: a quarter of an hour"
@@ -48,10 +50,12 @@ check: $(FOR_CHECK)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/cog --check $(DOCS)
+	$(BIN)/mkdocs build --strict
 	$(BIN)/unlearnbench leaderboard verify results
 
-docs: $(FOR_TEST)
+docs: $(FOR_CHECK)
 	$(BIN)/cog -r $(DOCS)
+	$(BIN)/mkdocs build --strict
 
 # Another seed each time; it is printed, and FUZZ_SEED=N is how to have the same examples again.
 FUZZ ?= 10000

@@ -41,6 +41,7 @@ class Surroundings:
         provenance: Versions of packages and plugins, commit.
         backend: How cells are run; times from others than `serial` are not compared.
         deterministic: Whether torch refuses operations that may give other bits from call to call.
+        watch: Told the name of each phase of a cell as it begins.
     """
 
     device: torch.device
@@ -50,6 +51,7 @@ class Surroundings:
     provenance: Mapping[str, Any]
     backend: str = SERIAL
     deterministic: bool = False
+    watch: Callable[[str], None] = lambda name: None
 
 
 @dataclass
@@ -86,7 +88,7 @@ def measured(
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
-    outcome = Outcome(Meter(around.device))
+    outcome = Outcome(Meter(around.device, watch=around.watch))
     failure = None
     key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
     with contained(key, around.device, around.deterministic) as changed:

@@ -249,6 +249,22 @@ def read_record(path: Path) -> Record:
     return record
 
 
+def json_schema() -> dict[str, Any]:
+    """Give the JSON Schema (draft 2020-12) of a record's file, for programs that read it without this package.
+
+    What `read_record` asks beyond it: the checksum, the key, the name of the file, and that names of
+    dataset, model, method, protocol and machine are there.
+    """
+    schema = Record.model_json_schema(by_alias=True)
+    schema["properties"]["schema"] |= {"const": SCHEMA}
+    schema["properties"]["checksum"] = {
+        "description": "SHA-256 of all the rest, keys sorted, without spaces; absent in old records.",
+        "pattern": "^[0-9a-f]{64}$",
+        "type": "string",
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
 def _checksum(plain: Mapping[str, Any]) -> str:
     """Hash what a record says, however it is laid out; a number that is not finite equals nothing."""
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -15,7 +15,15 @@ FORGET_RATIO = 0.05
 @click.argument("audits", metavar="NAMES")
 @grid(repetitions=1, forget_ratio=FORGET_RATIO)
 @click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")
-def command(audits: str, dry_run: bool, tolerate_failures: bool, no_estimate: bool, debug: bool, **given: Any) -> int:
+def command(
+    audits: str,
+    dry_run: bool,
+    tolerate_failures: bool,
+    as_json: bool,
+    no_estimate: bool,
+    debug: bool,
+    **given: Any,
+) -> int:
     """Audit methods: NAMES are audits with commas, or all.
 
     Retrain is audited along. A larger share than a run forgets is the default: with 0.5 % of the
@@ -32,4 +40,5 @@ def command(audits: str, dry_run: bool, tolerate_failures: bool, no_estimate: bo
     from unlearnbench.cli.auditing import audit_with_progress
 
     config = settings(given, {"repetitions": 1, "forget_ratio": FORGET_RATIO})
-    return audit_with_progress(config, split_names([audits]), dry_run, tolerate_failures, not no_estimate)
+    names = split_names([audits])
+    return audit_with_progress(config, names, dry_run, tolerate_failures, not no_estimate, as_json)

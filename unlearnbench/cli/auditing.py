@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from unlearnbench.audits.running import auditor, estimate, make_audit_plan
+from unlearnbench.cli.options import width_of_tables
 from unlearnbench.cli.progress import checked_catalogue, compute_with_progress, conclude, list_cells, show_settings
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_OK
@@ -15,7 +16,12 @@ from unlearnbench.resolve import resolve
 
 
 def audit_with_progress(
-    config: RunConfig, names: Sequence[str], dry_run: bool, tolerate_failures: bool, with_estimate: bool
+    config: RunConfig,
+    names: Sequence[str],
+    dry_run: bool,
+    tolerate_failures: bool,
+    with_estimate: bool,
+    as_json: bool = False,
 ) -> int:
     """Run audits, print their tables and what to type next.
 
@@ -25,6 +31,7 @@ def audit_with_progress(
         dry_run: List the cells and compute none.
         tolerate_failures: End with 0 although cells failed.
         with_estimate: Time each method once and say how long the audits will take.
+        as_json: Print one JSON object in place of cells or tables.
 
     Returns:
         The exit code.
@@ -33,7 +40,7 @@ def audit_with_progress(
     plan = make_audit_plan(config, names, catalogue)
     show_settings(plan)
     if dry_run:
-        list_cells(plan)
+        list_cells(plan, as_json)
         return EXIT_OK
     if plan.wanted and with_estimate:
         seconds = estimate(
@@ -44,9 +51,9 @@ def audit_with_progress(
         print(f"about {_duration(seconds)} to go, rather less than more.", file=sys.stderr)
     records = compute_with_progress(plan, auditor(catalogue))
     done = [record for record in records if not record.is_failure]
-    if done:
-        print(render(build_audit_tables(audit_frame_of(done), str(plan.store.root))))
-    return conclude(plan, records, ["--table audits"], tolerate_failures)
+    if done and not as_json:
+        print(render(build_audit_tables(audit_frame_of(done), str(plan.store.root)), width=width_of_tables()))
+    return conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
 
 
 def _duration(seconds: float) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,10 +19,30 @@ if TYPE_CHECKING:
 
 @click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
 @click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@options.as_json
 @options.disable_plugin
 @options.debug
-def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
     """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
+    found = findings(data_root, disable_plugins)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    for heading, text in _lines(found):
+        click.echo(f"{heading:<11} {text}")
+
+
+def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
+    """Look around.
+
+    Args:
+        data_root: Where datasets lie; None: where they lie by default.
+        disable: Plugins or distributions that are not imported.
+
+    Returns:
+        Plain JSON values: `machine`, `packages`, `devices`, `nvml`, `memory`, `metis`, `threads`,
+        `data_root`, `datasets`, `needs`, `plugins`.
+    """
     import torch
 
     from unlearnbench.datasets.base import data_root as choose_root
@@ -31,29 +53,43 @@ def command(data_root: Path | None, disable_plugins: tuple[str, ...], debug: boo
     from unlearnbench.needs import look_for
     from unlearnbench.plugins import load_catalogue
 
-    machine, versions = describe_machine(), provenance()
-    click.echo(f"machine     {machine['id']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB")
-    system = f"{machine['os']} {machine['os_release']}"
-    click.echo(f"system      {system}, Python {machine['python']}, BLAS {machine['blas']}")
-    for name, version in versions["packages"].items():
-        click.echo(f"package     {name} {version or 'not installed'}")
-    gpus = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
-    click.echo(f"devices     cpu{''.join(f', {gpu}' for gpu in gpus)}")
-    names = Nvml().gpu_names()
-    click.echo(f"NVML        {', '.join(names) if names else 'no GPU is reported; GPU columns stay empty'}")
-    click.echo(f"memory      peak resident memory is read by {resident_memory().name}")
-    click.echo(f"METIS       pymetis is {look_for('pymetis', 'unlearnbench[metis]').describe()}")
-    click.echo(f"threads     torch would use {torch.get_num_threads()} by itself; runs use --threads, 1 by default")
     root = choose_root(data_root)
-    click.echo(f"data root   {root}{'' if root.is_dir() else ' (not there yet)'}")
-    catalogue = load_catalogue(disable=disable_plugins)
-    for entry in catalogue.all("dataset"):
-        click.echo(f"dataset     {entry.name}: {_presence(catalogue, entry, root)}")
-    for line in _needs(catalogue):
-        click.echo(f"need        {line}")
-    for plugin in catalogue.plugins:
-        said = f": {plugin.reason}" if plugin.reason else ""
-        click.echo(f"plugin      {plugin.name} ({plugin.distribution} {plugin.version}) {plugin.status}{said}")
+    catalogue = load_catalogue(disable=disable)
+    return {
+        "machine": describe_machine(),
+        "packages": provenance()["packages"],
+        "devices": ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))],
+        "nvml": Nvml().gpu_names(),
+        "memory": resident_memory().name,
+        "metis": look_for("pymetis", "unlearnbench[metis]").describe(),
+        "threads": torch.get_num_threads(),
+        "data_root": {"path": str(root), "exists": root.is_dir()},
+        "datasets": {entry.name: _presence(catalogue, entry, root) for entry in catalogue.all("dataset")},
+        "needs": list(_needs(catalogue)),
+        "plugins": [dataclasses.asdict(plugin) for plugin in catalogue.plugins],
+    }
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    machine, names, root = found["machine"], found["nvml"], found["data_root"]
+    yield "machine", f"{machine['id']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    system = f"{machine['os']} {machine['os_release']}"
+    yield "system", f"{system}, Python {machine['python']}, BLAS {machine['blas']}"
+    for name, version in found["packages"].items():
+        yield "package", f"{name} {version or 'not installed'}"
+    yield "devices", ", ".join(found["devices"])
+    yield "NVML", ", ".join(names) if names else "no GPU is reported; GPU columns stay empty"
+    yield "memory", f"peak resident memory is read by {found['memory']}"
+    yield "METIS", f"pymetis is {found['metis']}"
+    yield "threads", f"torch would use {found['threads']} by itself; runs use --threads, 1 by default"
+    yield "data root", f"{root['path']}{'' if root['exists'] else ' (not there yet)'}"
+    for name, presence in found["datasets"].items():
+        yield "dataset", f"{name}: {presence}"
+    for line in found["needs"]:
+        yield "need", line
+    for plugin in found["plugins"]:
+        said = f": {plugin['reason']}" if plugin["reason"] else ""
+        yield "plugin", f"{plugin['name']} ({plugin['distribution']} {plugin['version']}) {plugin['status']}{said}"
 
 
 def _needs(catalogue: Catalogue) -> Iterator[str]:

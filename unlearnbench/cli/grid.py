@@ -135,7 +135,7 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
     ]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed([*listed, options.disable_plugin, options.debug]):
+        for option in reversed([*listed, options.as_json, options.disable_plugin, options.debug]):
             command = option(command)
         return command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -31,10 +32,18 @@ def build(results: Path, out: Path | None, debug: bool) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]"
 )
+@options.as_json
 @options.debug
-def verify(results: Path, out: Path | None, debug: bool) -> None:
+def verify(results: Path, out: Path | None, as_json: bool, debug: bool) -> None:
     """Fail if a CSV file differs from what its records give."""
+    from unlearnbench.errors import UnlearnbenchError
     from unlearnbench.report import leaderboard
 
-    leaderboard.verify(results, out or results / "leaderboard")
-    click.echo("The leaderboard agrees with its records.")
+    try:
+        leaderboard.verify(results, out or results / "leaderboard")
+    except UnlearnbenchError as error:
+        if as_json:
+            click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
+        raise
+    said = "The leaderboard agrees with its records."
+    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else said)

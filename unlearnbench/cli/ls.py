@@ -12,7 +12,7 @@ from unlearnbench.hookspecs import KINDS
 
 @click.command("ls", short_help="List the components of a kind.")
 @click.argument("kind", type=click.Choice([*KINDS, "method", "experiment"]))
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.as_json
 @options.disable_plugin
 @options.debug
 def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:

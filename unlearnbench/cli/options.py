@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +19,13 @@ disable_plugin = click.option(
     metavar="NAME",
     help="Do not even import this plugin or distribution. Can be repeated.",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
 debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+
+
+def width_of_tables() -> int | None:
+    """Give the columns of the terminal that tables go to; None: they go to a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def integers(flag: str) -> Callable[[Any, Any, str | None], list[int] | None]:

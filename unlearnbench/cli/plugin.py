@@ -54,7 +54,7 @@ def new(name: str, kind: str, out: Path, debug: bool) -> None:
 @click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
 @click.option("--model", default="gcn", show_default=True, help="The base model that methods train.")
 @click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.as_json
 @options.disable_plugin
 @options.debug
 def check(

@@ -11,7 +11,7 @@ from unlearnbench.cli import options
 
 
 @click.command("plugins", short_help="List plugins and what became of them.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.as_json
 @options.disable_plugin
 @options.debug
 def command(as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:

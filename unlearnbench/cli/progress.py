@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-
+from unlearnbench.cells import Cell
+from unlearnbench.cli.bar import Lines, compute_with_bar
+from unlearnbench.cli.options import width_of_tables
 from unlearnbench.config import RunConfig
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
-from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan, take_shard
+from unlearnbench.execution import Compute, Plan, execute, identical, joined, make_plan, take_shard
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
 from unlearnbench.protocol import Protocol
@@ -24,7 +24,6 @@ from unlearnbench.report.render import render
 from unlearnbench.report.tables import build_tables
 from unlearnbench.runner import run_cell
 
-LINE_EVERY_SECONDS = 10.0
 # What can be asked of `unlearnbench report` after a run, and what it shows.
 NEXT = {
     "--format latex": "the same tables for a paper",
@@ -38,6 +37,7 @@ def run_with_progress(
     dry_run: bool = False,
     tolerate_failures: bool = False,
     tables: Sequence[str] = ("summary",),
+    as_json: bool = False,
 ) -> int:
     """Run grids, print tables and what to type next.
 
@@ -46,6 +46,7 @@ def run_with_progress(
         dry_run: List the cells and compute none.
         tolerate_failures: End with 0 although cells failed.
         tables: What to print at the end.
+        as_json: Print one JSON object in place of cells or tables.
 
     Returns:
         The exit code.
@@ -54,19 +55,19 @@ def run_with_progress(
     plan = take_shard(joined([make_plan(config, catalogue) for config in configs]), configs[0].shard)
     show_settings(plan)
     if dry_run:
-        list_cells(plan)
+        list_cells(plan, as_json)
         return EXIT_OK
     records = compute_with_progress(plan)
-    if any(not record.is_failure for record in records):
+    if not as_json and any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         for table in tables:
             try:
-                print(render(build_tables(frame, table, str(plan.store.root))))
+                print(render(build_tables(frame, table, str(plan.store.root)), width=width_of_tables()))
             except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
                 print(f"note: {error.message}", file=sys.stderr)
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
-    return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures)
+    return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
 
 
 def checked_catalogue(config: RunConfig) -> Catalogue:
@@ -96,14 +97,16 @@ def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
     ready = len(plan.cells) - len(plan.wanted)
     there = f", {ready} of them there already" if ready else ""
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
-    records = _bar(plan, compute) if sys.stderr.isatty() else execute(plan, _Lines(), compute)
+    records = compute_with_bar(plan, compute) if sys.stderr.isatty() else execute(plan, Lines(), compute)
     left = len(plan.cells) - len(records)
     if left:
         print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
     return records
 
 
-def conclude(plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool) -> int:
+def conclude(
+    plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool, as_json: bool = False
+) -> int:
     """Count what came of the cells and say what to type next.
 
     Args:
@@ -111,14 +114,43 @@ def conclude(plan: Plan, records: list[Record], reports: Sequence[str], tolerate
         records: What came of it.
         reports: Keys of `NEXT`: options of `unlearnbench report`.
         tolerate_failures: End with 0 although cells failed.
+        as_json: Print what came of every cell as one JSON object to standard output, too.
 
     Returns:
         The exit code.
     """
     failed = any(record.is_failure for record in records)
     left = len(plan.cells) - len(records)
-    _summary(records, len(plan.cells), len(plan.cells) - len(plan.wanted) - left, plan.store.root, reports)
-    return EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
+    ready = len(plan.cells) - len(plan.wanted) - left
+    code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
+    _summary(records, len(plan.cells), ready, plan.store.root, reports)
+    if as_json:
+        found = {record.key: record for record in records}
+        cells = [_plain_cell(cell) | _plain_outcome(plan, found.get(cell.key)) for cell in plan.cells]
+        counts = _counts(records, len(plan.cells))
+        head = {"out": str(plan.store.root), "exit_code": code, "there_already": ready, **counts}
+        print(json.dumps({**head, "cells": cells}, indent=1))
+    return code
+
+
+def _plain_cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "key": cell.key,
+        "dataset": cell.dataset_label,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "repetition": cell.repetition,
+        "audit": None if cell.audit is None else cell.audit.label,
+    }
+
+
+def _plain_outcome(plan: Plan, record: Record | None) -> dict[str, Any]:
+    """Say what came of a cell; one that failed in an earlier run and was left alone has no record."""
+    if record is None:
+        return {"status": "failed before", "record": None, "error": None}
+    error = record.error and {"type": record.error["type"], "message": record.error["message"]}
+    place = plan.store.path(record).relative_to(plan.store.root).as_posix()
+    return {"status": record.status, "record": place, "error": error}
 
 
 def _settings(plan: Plan) -> list[tuple[str, str]]:
@@ -169,63 +201,26 @@ def _unchanged(records: list[Record]) -> list[str]:
     return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
 
 
-def list_cells(plan: Plan) -> None:
+def list_cells(plan: Plan, as_json: bool = False) -> None:
     """Print every cell and whether it is there already."""
     wanted = {cell.key for cell in plan.wanted}
+    if as_json:
+        cells = [_plain_cell(cell) | {"wanted": cell.key in wanted} for cell in plan.cells]
+        print(json.dumps({"out": str(plan.store.root), "cells": cells}, indent=1))
+        return
     for cell in plan.cells:
         print(f"{cell.key}  {'run ' if cell.key in wanted else 'done'}  {cell.describe()}")
 
 
-class _Lines:
-    """Progress where there is no terminal: a line now and then, and one for each failure."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        record = progress.record
-        if record is None:
-            return
-        failed = record.status != "ok"
-        if failed or progress.number == progress.total or time.monotonic() - self._last > LINE_EVERY_SECONDS:
-            self._last = time.monotonic()
-            place = f"[{progress.number}/{progress.total}]"
-            print(f"{place} {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
-
-
-def _bar(plan: Plan, compute: Compute) -> list[Record]:
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
-    # A slow beat: drawing takes time from the thread that is being timed.
-    with Bar(*columns, console=console, transient=True, refresh_per_second=1) as bar:
-        task = bar.add_task("starting", total=len(plan.wanted))
-
-        def tell(progress: Progress) -> None:
-            done = progress.number - (progress.record is None)
-            bar.update(task, description=progress.cell.describe(), completed=done)
-            if progress.record is not None and progress.record.status != "ok":
-                console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
-
-        return execute(plan, tell, compute)
-
-
-def _outcome(record: Record) -> str:
-    if record.error is not None:
-        return f"{record.status}: {record.error['type']}: {record.error['message']}"
-    if record.status == "ok":
-        return record.status
-    own = [note for note in record.notes if note.startswith(f"{record.status}:")]
-    return own[0] if own else f"{record.status}: {' '.join(record.notes)}"
-
-
-def _summary(records: list[Record], cells: int, ready: int, root: Path, reports: Sequence[str]) -> None:
+def _counts(records: Sequence[Record], cells: int) -> dict[str, int]:
     counts = Counter("failed" if record.is_failure else record.status for record in records)
     # A cell that failed before and was left alone has no record of an outcome either.
     counts["failed"] += cells - len(records)
-    text = ", ".join(f"{counts[status]} {status}" for status in ("ok", "failed", "refused", "diverged"))
+    return {status: counts[status] for status in ("ok", "failed", "refused", "diverged")}
+
+
+def _summary(records: list[Record], cells: int, ready: int, root: Path, reports: Sequence[str]) -> None:
+    text = ", ".join(f"{count} {status}" for status, count in _counts(records, cells).items())
     print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
     where = "" if root == Path("results") else f" {root}"
     print("Next:", file=sys.stderr)

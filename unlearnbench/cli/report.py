@@ -35,6 +35,7 @@ TABLES = (
     show_default=True,
     help="How to write it.",
 )
+@options.as_json
 @click.option(
     "--against",
     type=click.Choice(["paper"]),
@@ -68,6 +69,7 @@ def command(
     results: Path,
     table: str,
     style: str,
+    as_json: bool,
     against: str | None,
     figure: Path | None,
     html: Path | None,
@@ -88,9 +90,14 @@ def command(
       unlearnbench report --html page
     """  # noqa: D301
     from unlearnbench.brackets import split_names
+    from unlearnbench.errors import UsageError
     from unlearnbench.report.selection import Selection
 
     wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
+    if as_json:
+        if context.get_parameter_source("style") == ParameterSource.COMMANDLINE:
+            raise UsageError("--json and --format exclude each other.", "Leave one of them out.")
+        style = "json"
     if html or figures:
         _refuse_options_of_tables(context)
         _write_whole(results, html, figures, wanted)
@@ -132,7 +139,7 @@ def _write_table(
         raise NothingMatchedError(
             f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
         )
-    click.echo(render(tables, style), nl=style != "csv")
+    click.echo(render(tables, style, options.width_of_tables()), nl=style != "csv")
     if figure:
         draw_poison(tables, figure)
 
@@ -182,7 +189,7 @@ def _audits_of(audits: pd.DataFrame | None, wanted: Selection) -> pd.DataFrame |
 def _refuse_options_of_tables(context: click.Context) -> None:
     from unlearnbench.errors import UsageError
 
-    flags = {"table": "--table", "style": "--format", "against": "--against", "figure": "--figure"}
+    flags = {"table": "--table", "style": "--format", "as_json": "--json", "against": "--against", "figure": "--figure"}
     given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     if given:
         raise UsageError(

@@ -25,7 +25,13 @@ from unlearnbench.cli.grid import grid, said, settings
     help="Keep the deployed parameters here.",
 )
 def command(
-    dry_run: bool, tolerate_failures: bool, no_reference: bool, debug: bool, experiment: str | None, **given: Any
+    dry_run: bool,
+    tolerate_failures: bool,
+    as_json: bool,
+    no_reference: bool,
+    debug: bool,
+    experiment: str | None,
+    **given: Any,
 ) -> int:
     """Run every method on every dataset with every model, and print tables.
 
@@ -48,8 +54,8 @@ def command(
     if no_reference:
         given["reference"] = False
     if experiment is None:
-        return run_with_progress([settings(given)], dry_run, tolerate_failures)
+        return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
     from unlearnbench.experiments import configs, find_experiment
 
     found = find_experiment(experiment)
-    return run_with_progress(configs(found, said(given)), dry_run, tolerate_failures, found.tables)
+    return run_with_progress(configs(found, said(given)), dry_run, tolerate_failures, found.tables, as_json)

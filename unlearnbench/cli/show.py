@@ -2,63 +2,122 @@
 
 from __future__ import annotations
 
-from enum import Enum
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unlearnbench.cli import options
 from unlearnbench.hookspecs import KINDS
 
+if TYPE_CHECKING:
+    from unlearnbench.component import Spec
+
 
 @click.command("show", short_help="Show one component and its parameters.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
+@options.as_json
 @options.disable_plugin
 @options.debug
-def command(name: str, kind: str | None, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults.
     """
-    from unlearnbench.component import Spec
-    from unlearnbench.needs import needs_of_tree
     from unlearnbench.plugins import load_catalogue, report_problems
     from unlearnbench.resolve import resolve_any
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
-    spec = resolve_any(catalogue, name, kind)
+    described = describe(resolve_any(catalogue, name, kind))
+    click.echo(json.dumps(described, indent=1) if as_json else "\n".join(_lines(described)))
+
+
+def describe(spec: Spec) -> dict[str, Any]:
+    """Say what a component is, as plain JSON values.
+
+    Args:
+        spec: The component with its parameters.
+
+    Returns:
+        `name`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
+        `default_preset`; of an unlearner whose modules are there `claim`, `claim_reason`, `forgets` and
+        `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
+        `parameters` of its own. What does not apply or is not known is null.
+    """
+    from unlearnbench.needs import needs_of_tree
+
     cls = spec.cls
-    click.echo(f"{spec.name}, {spec.kind}, version {spec.version}, from {spec.distribution}")
-    for line in (cls.summary, f"Reference: {cls.reference}" if cls.reference else ""):
-        if line:
-            click.echo(line)
-    if spec.kind == "dataset":
-        click.echo(f"Licence: {cls.license or 'not known'}\nSource: {cls.source or 'not known'}")
-        if hasattr(cls, "size"):
-            click.echo(f"Published size: {cls.size}")
     needs = list(needs_of_tree(spec))
-    for owner, need in needs:
-        who = "" if owner is spec else f" of the {owner.kind} {owner.name}"
-        click.echo(f"Needs: {need.module}{who}, {need.describe()}")
+    described: dict[str, Any] = {
+        "name": spec.name,
+        "kind": spec.kind,
+        "version": spec.version,
+        "distribution": spec.distribution,
+        "summary": cls.summary,
+        "reference": cls.reference,
+        "needs": [
+            {"module": need.module, "of": None if owner is spec else f"{owner.kind} {owner.name}"}
+            | {"met": need.is_met, "found": need.describe()}
+            for owner, need in needs
+        ],
+    }
+    if spec.kind == "dataset":
+        size = str(cls.size) if hasattr(cls, "size") else None
+        described |= {"license": cls.license or None, "source": cls.source or None, "size": size}
     # What lacks a module may not even be made.
     if spec.kind == "unlearner" and all(need.is_met for _, need in needs):
         method = spec.build()
-        reason = f", the partition depends on {method.claim_reason}" if method.claim_reason else ""
-        click.echo(f"Claim: {method.claim.value}{reason}")
+        described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
+        described |= {"forgets": sorted(cls.forgets), "models": None if cls.models is None else sorted(cls.models)}
+    described["parameters"] = list(_parameters(spec))
+    described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
+    described["default_preset"] = cls.default_preset or None
+    return described
 
-    def parameters(spec: Spec, indent: str) -> None:
-        for key, info in type(spec.params).model_fields.items():
-            value = getattr(spec.params, key)
-            shown = value.name if isinstance(value, Spec) else value.value if isinstance(value, Enum) else value
-            click.echo(f"{indent}{key} = {shown}    {info.description or ''}".rstrip())
-            if isinstance(value, Spec):
-                parameters(value, indent + "    ")
 
-    if type(spec.params).model_fields:
-        click.echo("Parameters:")
-        parameters(spec, "  ")
-    if cls.presets:
-        click.echo(f"Presets (preset=NAME; the default is {cls.default_preset}):")
-        for preset, values in cls.presets.items():
-            click.echo(f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
+    parts = dict(spec.parts())
+    plain = spec.params.model_dump(mode="json", exclude=set(parts))
+    for key, info in type(spec.params).model_fields.items():
+        value = parts[key].name if key in parts else plain[key]
+        row: dict[str, Any] = {"name": key, "value": value, "description": info.description or ""}
+        if key in parts:
+            row["parameters"] = list(_parameters(parts[key]))
+        yield row
+
+
+def _lines(described: Mapping[str, Any]) -> Iterator[str]:
+    yield "{name}, {kind}, version {version}, from {distribution}".format_map(described)
+    if described["summary"]:
+        yield described["summary"]
+    if described["reference"]:
+        yield f"Reference: {described['reference']}"
+    if described["kind"] == "dataset":
+        yield f"Licence: {described['license'] or 'not known'}"
+        yield f"Source: {described['source'] or 'not known'}"
+        if described["size"]:
+            yield f"Published size: {described['size']}"
+    for need in described["needs"]:
+        who = f" of the {need['of']}" if need["of"] else ""
+        yield f"Needs: {need['module']}{who}, {need['found']}"
+    if "claim" in described:
+        reason = described["claim_reason"]
+        yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+    if described["parameters"]:
+        yield "Parameters:"
+        yield from _lines_of_parameters(described["parameters"], "  ")
+    if described["presets"]:
+        yield f"Presets (preset=NAME; the default is {described['default_preset']}):"
+        for preset, values in described["presets"].items():
+            yield f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items())
+
+
+def _lines_of_parameters(rows: Iterable[Mapping[str, Any]], indent: str) -> Iterator[str]:
+    for row in rows:
+        value = row["value"]
+        shown = int(value) if isinstance(value, float) and value.is_integer() else value
+        yield f"{indent}{row['name']} = {shown}    {row['description']}".rstrip()
+        yield from _lines_of_parameters(row.get("parameters", ()), indent + "    ")

@@ -71,13 +71,20 @@ class Meter:
     Args:
         device: Where the cell computes.
         instruments: What to read; None chooses by the device.
+        watch: Told the name of each phase before its clock starts.
     """
 
-    def __init__(self, device: torch.device, instruments: Instruments | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        instruments: Instruments | None = None,
+        watch: Callable[[str], None] = lambda name: None,
+    ) -> None:
         self.device = device
         self.counts: dict[str, int] = {}
         self.reasons: dict[str, str] = {}
         self._instruments = Instruments.of(device) if instruments is None else instruments
+        self._watch = watch
         self._rows: list[dict[str, Any]] = []
         self._stack: list[_Open] = []
         self._memory = (self._instruments.resident, self._instruments.gpu)
@@ -136,6 +143,7 @@ class Meter:
             # The reset below would lose what the outer phase has used so far.
             outer.fold(self._peaks())
         opened = _Open({"name": f"{outer.row['name']}/{name}" if outer else name})
+        self._watch(opened.row["name"])
         for source in self._memory:
             opened.row.update(source.reset())
         self._stack.append(opened)

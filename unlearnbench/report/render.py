@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,7 +15,7 @@ from tabulate import tabulate
 from unlearnbench.errors import unknown_name
 from unlearnbench.report.table import Table
 
-FORMATS = ("text", "md", "latex", "csv")
+FORMATS = ("text", "md", "latex", "csv", "json")
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{char: f"\\{char}" for char in "&%$#_{}"},
@@ -29,20 +31,24 @@ _BOLD = {"\ue000": r"\textbf{", "\ue001": "}"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def render(tables: Sequence[Table], style: str = "text") -> str:
+def render(tables: Sequence[Table], style: str = "text", width: int | None = None) -> str:
     """Write tables one after the other.
 
     Args:
         tables: What `build_tables` gave.
-        style: `text`, `md`, `latex` (needs the package booktabs) or `csv` (raw numbers; one head
-            for all tables).
+        style: `text`, `md`, `latex` (needs the package booktabs), `csv` (raw numbers; one head
+            for all tables) or `json` (raw numbers, captions and notes; what is missing is null).
+        width: Columns of the terminal: a table in `text` that is wider is written row by row.
 
     Raises:
         UsageError: An unknown format.
     """
     if style == "csv":
         return csv_text(pd.concat([table.data for table in tables], ignore_index=True))
-    writers = {"text": _text, "md": _markdown, "latex": _latex}
+    if style == "json":
+        return json.dumps([_plain(table) for table in tables], indent=1, allow_nan=False)
+    writers: dict[str, Callable[[Table], str]]
+    writers = {"text": partial(_text, width=width), "md": _markdown, "latex": _latex}
     if style not in writers:
         raise unknown_name("format", style, FORMATS)
     return "\n".join(writers[style](_printable_table(table)) for table in tables)
@@ -86,10 +92,43 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
 
-def _text(table: Table) -> str:
+def _plain(table: Table) -> dict[str, Any]:
+    """Give a table as plain JSON values: the raw numbers, which rows stand out, and what is said of it."""
+    rows = [
+        {str(name): _json_cell(value) for name, value in zip(table.data.columns, row, strict=True)}
+        for row in table.data.itertuples(index=False, name=None)
+    ]
+    return {"table": table.name, "caption": table.caption, "rows": rows, "notes": list(table.notes)}
+
+
+def _json_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if pd.isna(value):
+        return None
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return None
+    return plain if isinstance(plain, bool | int | float) else str(plain)
+
+
+def _text(table: Table, width: int | None = None) -> str:
     rows = _rows(table, lambda cell: f"{cell} =")
-    body = tabulate(rows, headers=list(table.shown.columns), tablefmt="simple", disable_numparse=True)
+    heads = [str(name) for name in table.shown.columns]
+    body = tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
+    if width is not None and max(map(len, body.splitlines())) > width:
+        body = _row_by_row(heads, rows)
     return "\n".join([table.caption, "", body, "", *table.notes, ""])
+
+
+def _row_by_row(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table that no line of a narrow terminal can hold: a block for each row, empty cells left out."""
+    room = max(map(len, heads[1:]), default=0)
+    blocks = []
+    for first, *others in rows:
+        cells = [f"  {head:<{room}}  {cell}" for head, cell in zip(heads[1:], others, strict=True) if cell]
+        blocks.append("\n".join([first, *cells]))
+    return "\n".join(blocks)
 
 
 def _markdown(table: Table) -> str:

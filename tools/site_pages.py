@@ -1,0 +1,219 @@
+"""Pages of the documentation that are made of the code when the site is built: mkdocs calls it by `mkdocs.yml`.
+
+Components give a page each for methods and one for every other kind, public names the reference, the
+record its JSON Schema. Links out of `docs/` become the page that shows the same text, or plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import unlearnbench
+from unlearnbench.catalogue import Catalogue
+from unlearnbench.cli.show import describe
+from unlearnbench.hookspecs import PROJECT
+from unlearnbench.plugins import load_catalogue
+from unlearnbench.record import json_schema
+from unlearnbench.resolve import resolve
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+# Kinds that have one page together; datasets have a written one.
+KINDS = {
+    "partitioner": "Partitioners",
+    "aggregator": "Aggregators",
+    "model": "Base models",
+    "metric": "Metrics",
+    "audit": "Audits",
+}
+OUTWARD = re.compile(r"\[(?P<label>[^\]]+)\]\((?P<target>\.\./[^)\s]*)\)")
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def pages() -> dict[str, str]:
+    """Write the pages.
+
+    Returns:
+        The Markdown, or the JSON, of each by its path below `docs/`.
+    """
+    catalogue = load_catalogue(strict=True)
+    methods = {entry.name: _described(catalogue, "unlearner", entry.name) for entry in _own(catalogue, "unlearner")}
+    homes = {entry.name: _readme(entry.target) for entry in _own(catalogue, "unlearner")}
+    found = {"methods/index.md": _index(methods)}
+    found |= {f"methods/{name}.md": method_page(told, homes[name]) for name, told in methods.items()}
+    shown = {path for path in homes.values() if path}
+    for kind, title in KINDS.items():
+        entries = _own(catalogue, kind)
+        parts = [f"# {title}\n"]
+        parts += [_section(_described(catalogue, kind, entry.name)) for entry in entries]
+        others = sorted({path for entry in entries if (path := _readme(entry.target))} - shown)
+        parts += [_included(path) for path in others]
+        shown |= set(others)
+        found[f"methods/{kind}s.md"] = "\n".join(parts)
+    return {**found, "reference.md": _reference(), "record.schema.json": json.dumps(json_schema(), indent=1) + "\n"}
+
+
+def method_page(told: Mapping[str, Any], readme: Path | None) -> str:
+    """Write the page of a method.
+
+    Args:
+        told: What `unlearnbench show --json` says of it.
+        readme: The README of the package that brings it, if there is one.
+    """
+    page = [f"# {told['name']}\n", *_body(told)]
+    page.append(f"## Run it\n\n```bash\nunlearnbench run --methods {told['name']}\n```\n")
+    if readme is not None:
+        page.append(_included(readme))
+    return "\n".join(page)
+
+
+def _own(catalogue: Catalogue, kind: str) -> list[Any]:
+    """List what this distribution brings: what else happens to be installed is not its documentation."""
+    return [entry for entry in catalogue.all(kind) if entry.distribution == PROJECT]
+
+
+def _described(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]:
+    return describe(resolve(catalogue, kind, name))
+
+
+def _readme(target: Any) -> Path | None:
+    """Find the README of the package that brings a component; the core has none."""
+    package = str(target).partition(":")[0].partition(".")[0]
+    path = ROOT / "plugins" / package / "README.md"
+    return path if path.is_file() else None
+
+
+def _index(methods: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [
+        f"| [{name}]({name}.md) | {_cell(told['summary'])} | {told.get('claim') or ''} | {_forgets(told)} |"
+        for name, told in methods.items()
+    ]
+    head = "| method | what it does | claim | forgets |\n|---|---|---|---|"
+    intro = "What a claim means: [protocol](../protocol.md#what-exactness-means). Any partitioner goes with any"
+    parts = "aggregator: `sharded[partitioner=gpa,aggregator=mean]`; see [partitioners](partitioners.md) and"
+    return "\n".join(["# Methods\n", f"{intro} {parts} [aggregators](aggregators.md).\n", head, *rows, ""])
+
+
+def _section(told: Mapping[str, Any]) -> str:
+    return "\n".join([f"## {told['name']}\n", *_body(told, "###")])
+
+
+def _body(told: Mapping[str, Any], heading: str = "##") -> Iterator[str]:
+    """Say of a component what is known of it: facts, parameters, presets."""
+    yield f"{told['summary']}\n"
+    facts = [("version", told["version"]), ("reference", told["reference"])]
+    if "claim" in told:
+        why = f", the partition depends on {told['claim_reason']}" if told["claim_reason"] else ""
+        facts += [("claim", f"`{told['claim']}`{why}"), ("forgets", _forgets(told))]
+        facts.append(("base models", ", ".join(told["models"]) if told["models"] else "any"))
+    facts += [("needs", f"the module `{need['module']}`") for need in told["needs"]]
+    yield "| | |\n|---|---|"
+    yield from (f"| {name} | {_cell(value)} |" for name, value in facts if value)
+    yield ""
+    rows = list(_parameters(told["parameters"]))
+    if rows:
+        yield f"{heading} Parameters\n"
+        yield "| parameter | default | meaning |\n|---|---|---|"
+        yield from rows
+        yield ""
+    if told["presets"]:
+        yield f"{heading} Presets\n\nThe default is `{told['default_preset']}`; ask for another with `preset=NAME`.\n"
+        for name, values in told["presets"].items():
+            settings = ", ".join(f"`{key}={value}`" for key, value in values.items()) or "the defaults above"
+            yield f"- `{name}`: {settings}"
+        yield ""
+
+
+def _parameters(rows: list[dict[str, Any]], before: str = "") -> Iterator[str]:
+    for row in rows:
+        yield f"| `{before}{row['name']}` | `{_cell(row['value'])}` | {_cell(row['description'])} |"
+        yield from _parameters(row.get("parameters", []), f"{before}{row['name']}.")
+
+
+def _forgets(told: Mapping[str, Any]) -> str:
+    return ", ".join(f"{kind}s" for kind in reversed(told.get("forgets", [])))
+
+
+def _cell(value: Any) -> str:
+    text = str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _included(readme: Path) -> str:
+    """Take a README over below a heading of its own, its headings one step lower."""
+    text = readme.read_text(encoding="utf-8")
+    body = _outside_code(text.partition("\n")[2], lambda part: re.sub(r"^#", "##", part, flags=re.M))
+    return f"## The package `{readme.parent.name}`\n{body}"
+
+
+def _reference() -> str:
+    """List the public names: each is described from its docstring."""
+    parts = ["# Python reference\n\nThe public names, all of `import unlearnbench`.\n"]
+    for name in unlearnbench.__all__:
+        value = getattr(unlearnbench, name)
+        if hasattr(value, "__qualname__"):
+            parts.append(f"::: {value.__module__}.{value.__qualname__}\n")
+        else:
+            parts.append(f"## {name}\n\nMarks a function as a hook: [plugin hooks](plugin_hooks.md).\n")
+    return "\n".join(parts)
+
+
+def relinked(text: str) -> str:
+    """Turn links out of `docs/` into links to the method's page, or into plain text.
+
+    Args:
+        text: Markdown of a page that lies in `docs/` itself.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        package = re.fullmatch(r"\.\./plugins/unlearnbench_(\w+)/README\.md", match["target"])
+        return f"[{match['label']}](methods/{package[1]}.md)" if package else match["label"]
+
+    return _outside_code(text, lambda part: OUTWARD.sub(link, part))
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
+    """Change what stands outside fenced code."""
+    parts, at = [], 0
+    for match in FENCED.finditer(text):
+        parts += [change(text[at : match.start()]), match[0]]
+        at = match.end()
+    return "".join([*parts, change(text[at:])])
+
+
+# What mkdocs calls
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages, and name in the navigation what it does not name yet."""
+    from mkdocs.structure.files import File
+
+    made = pages()
+    for path, content in made.items():
+        files.append(File.generated(config, path, content=content))
+    assert config.nav is not None
+    (methods,) = [section["Methods"] for section in config.nav if "Methods" in section]
+    methods += [path for path in made if path.startswith("methods/") and path not in methods]
+    named = set(_named(config.nav))
+    config.nav += [file.src_uri for file in files.documentation_pages() if file.src_uri not in named]
+    return files
+
+
+def _named(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    for item in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _named(item)
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Keep links within the site, and leave out what is there for tests and for cog."""
+    text = relinked(markdown) if "/" not in page.file.src_uri else markdown
+    return _outside_code(text, lambda part: re.sub(r"<!--.*?-->\n?", "", part, flags=re.S))
