@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from unlearnbench.record import Record as Record
     from unlearnbench.report import load_records as load_records
     from unlearnbench.requests import Request as Request
+    from unlearnbench.states import State as State
+    from unlearnbench.states import load_state as load_state
     from unlearnbench.task import Query as Query
     from unlearnbench.task import Task as Task
     from unlearnbench.task import View as View
@@ -69,6 +71,8 @@ _HOMES = {
     "Record": "record",
     "load_records": "report",
     "Request": "requests",
+    "State": "states",
+    "load_state": "states",
     "Query": "task",
     "Task": "task",
     "View": "task",
