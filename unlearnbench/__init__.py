@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from unlearnbench.component import Spec as Spec
     from unlearnbench.component import part as part
     from unlearnbench.datasets.base import Dataset as Dataset
+    from unlearnbench.direct import Method as Method
+    from unlearnbench.direct import method as method
     from unlearnbench.errors import UnlearnbenchError as UnlearnbenchError
     from unlearnbench.errors import UsageError as UsageError
     from unlearnbench.execution import run as run
@@ -58,6 +60,8 @@ _HOMES = {
     "Spec": "component",
     "part": "component",
     "Dataset": "datasets.base",
+    "Method": "direct",
+    "method": "direct",
     "UnlearnbenchError": "errors",
     "UsageError": "errors",
     "run": "execution",

@@ -18,6 +18,7 @@ from unlearnbench.config import make_config
 from unlearnbench.containment import contained
 from unlearnbench.graph import Graph, Split
 from unlearnbench.isolation import run_in_processes
+from unlearnbench.notebook import bar, wants_bar
 from unlearnbench.planning import (
     Plan,
     Progress,
@@ -157,11 +158,12 @@ def _state_of(cell: Cell, record: Record, arrays: Arrays, weights: Mapping[str, 
     return State(record.key, record.label, cell.canonical(), weights, ids["forgotten"], split, partition)
 
 
-def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:
+def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
     """Run a grid and give its records: `unlearnbench run` from Python.
 
     Args:
         methods: Brackets, or one text with commas.
+        progress: Whether to show a bar of the cells; None: in a notebook, if tqdm is there.
         **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
 
     Returns:
@@ -174,7 +176,12 @@ def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
-    return execute(take_shard(make_plan(config, catalogue), config.shard))
+    shown = wants_bar(progress)
+    plan = take_shard(make_plan(config, catalogue), config.shard)
+    if not shown:
+        return execute(plan)
+    with bar(len(plan.wanted)) as tell:
+        return execute(plan, tell)
 
 
 def identical(records: Iterable[Record]) -> list[str]:

@@ -119,7 +119,9 @@ def _misfit(plain: Mapping[str, Any]) -> str:
             return f"it has no {name}"
     if not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in plain["weights"].items()):
         return "its weights are not tensors by name"
-    ids = {f"split.{part}": (plain["split"].get(part), (1,)) for part in ("train", "val", "test")}
+    ids: dict[str, tuple[Any, tuple[int, ...]]] = {
+        f"split.{part}": (plain["split"].get(part), (1,)) for part in ("train", "val", "test")
+    }
     ids["forgotten"] = (plain.get("forgotten"), (1, 2))
     if plain.get("partition") is not None:
         ids["partition"] = (plain["partition"], (2,))
