@@ -79,6 +79,11 @@ def test_records_and_machines_are_laid_out_and_nothing_else(command: Any, mine: 
 
 def test_nothing_is_written_over(command: Any, mine: Path, tmp_path: Path) -> None:
     assert command("leaderboard", "submit", "mine").code == 0
+    (machine,) = tmp_path.glob("submission/machines/*.json")
+    earlier = machine.read_text().replace('"os_release": "', '"os_release": "earlier than ')
+    machine.write_text(earlier)
+    assert command("leaderboard", "submit", "mine").code == 0
+    assert machine.read_text() == earlier
     path = path_of(tmp_path / "submission", "sisa")
     path.write_text("another")
     told = command("leaderboard", "submit", "mine")

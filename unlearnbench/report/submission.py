@@ -84,6 +84,10 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
     taken = {path.relative_to(out).parts[1] for path in [*done.written, *done.there]}
     for machine in sorted(taken):
         path = Path("machines", f"{machine}.json")
+        if (out / path).exists():
+            # The identity follows from what does not change; versions of the system may be others by now.
+            done.there.append(out / path)
+            continue
         reason = _lay(root / path, path, out, done)
         if reason:
             done.left_out.append((root / path, reason))
