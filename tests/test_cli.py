@@ -144,13 +144,13 @@ def test_overwriting_computes_all_again_with_the_same_outcome(command: Any, tmp_
 
 
 def test_deployed_parameters_are_kept_on_request(command: Any, tmp_path: Path) -> None:
-    import torch
+    from unlearnbench import load_state
 
     arguments = ("--out", str(tmp_path / "out"), "--save-state", str(tmp_path / "state"), "--no-reference")
     assert command("run", "-m", "steady", *ONCE, *arguments).code == 0
     ((_, record),) = records_of(tmp_path / "out").items()
-    state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
-    assert {name: value.tolist() for name, value in state.items()} == {"members/000/weight": [1.0]}
+    state = load_state(tmp_path / "state" / f"{record.key}.pt")
+    assert {name: value.tolist() for name, value in state.weights.items()} == {"members/000/weight": [1.0]}
 
 
 def test_networks_trained_one_by_one_are_the_same_and_each_is_timed(command: Any, tmp_path: Path) -> None:

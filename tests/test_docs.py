@@ -17,12 +17,13 @@ from cogapp import Cog
 from packaging.requirements import Requirement
 
 import unlearnbench
-from unlearnbench import hookspecs
+from unlearnbench import hookspecs, planning
 from unlearnbench.audits.running import auditor, make_audit_plan
 from unlearnbench.brackets import split_names
-from unlearnbench.cli import cli
+from unlearnbench.cli import cli, main
 from unlearnbench.config import RunConfig, make_config
 from unlearnbench.execution import execute, make_plan
+from unlearnbench.measure.provenance import provenance
 from unlearnbench.plugins import Catalogue, Entry, load_catalogue
 from unlearnbench.resolve import resolve
 
@@ -34,6 +35,7 @@ PAGES += [
     for name in (
         *("cli", "plugin_hooks", "protocol", "datasets", "statistics", "tables", "audits", "graphrevoker"),
         *("report_page", "index", "concepts", "reproduce", "results_format", "machines", "models", "performance"),
+        *("python_api", "submitting"),
     )
 ]
 BLOCK = re.compile(r"(?:<!-- example: (?P<role>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -175,7 +177,29 @@ def test_other_python_is_valid_and_uses_public_names(text: str) -> None:
             if isinstance(function.value, ast.Name) and function.value.id == "unlearnbench":
                 assert function.attr in unlearnbench.__all__
                 if function.attr == "run":
-                    assert {keyword.arg for keyword in node.keywords} <= set(RunConfig.model_fields)
+                    assert {keyword.arg for keyword in node.keywords} <= {*RunConfig.model_fields, "progress"}
+
+
+def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks("docs/python_api.md", "python"):
+        exec(compile(block.text, block.page, "exec"), names)
+    assert names["state"].key == names["method"].state().key
+
+
+def test_the_page_of_submitting_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_signals: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The checkout that is tested may have changes.
+    monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
+    for block in blocks("docs/submitting.md", "bash"):
+        for line in block.text.splitlines():
+            with pytest.raises(SystemExit) as ended:
+                main(shlex.split(line)[1:])
+            assert ended.value.code == 0, line
+    assert len(list(tmp_path.glob("submission/records/*/digits/*/*.json"))) == 2
 
 
 # Commands

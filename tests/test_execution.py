@@ -1,10 +1,12 @@
 """A grid from Python: look up, check, run what is missing."""
 
+import numpy as np
 import pytest
 import torch
 
 import unlearnbench
 from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.measure.digests import digests
 
 QUICK = {"epochs": 3, "num_shards": 3, "repetitions": 2}
 
@@ -35,9 +37,23 @@ def test_the_deployed_parameters_are_kept_when_asked_for(tmp_path):
         ["sisa"], out=tmp_path / "out", save_state=tmp_path / "state", **{**QUICK, "repetitions": 1}
     )
     for record in records:
-        state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
-        assert all(isinstance(value, torch.Tensor) for value in state.values())
-        assert any(name.startswith("members/000/") for name in state)
+        path = tmp_path / "state" / f"{record.key}.pt"
+        assert torch.load(path, weights_only=True)["key"] == record.key
+        state = unlearnbench.load_state(path)
+        assert digests(state.weights) == record.digests["after"]
+        assert (state.label, state.cell) == (record.label, record.cell)
+        (arrays,) = (tmp_path / "out").rglob(f"{record.key}.npz")
+        with np.load(arrays) as kept:
+            found = {"forgotten": state.forgotten, **vars(state.split)}
+            assert all(np.array_equal(kept[name], ids.numpy()) for name, ids in found.items())
+        if state.partition is None:
+            assert record.partition is None
+        else:
+            assert record.partition is not None
+            retained = state.split.train[~torch.isin(state.split.train, state.forgotten)]
+            assert torch.equal(state.partition[:, 0].sort().values, retained)
+            gone = state.split.train[torch.isin(state.split.train, state.forgotten)]
+            assert sum(record.partition["sizes"]) == len(state.partition) + len(gone)
     # A state is no part of a record: asked for later, the cell is computed again.
     unlearnbench.run(["sisa"], out=tmp_path / "out", save_state=tmp_path / "late", **{**QUICK, "repetitions": 1})
     assert len(list((tmp_path / "late").iterdir())) == 2

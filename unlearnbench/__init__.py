@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from unlearnbench.component import Spec as Spec
     from unlearnbench.component import part as part
     from unlearnbench.datasets.base import Dataset as Dataset
+    from unlearnbench.direct import Method as Method
+    from unlearnbench.direct import method as method
     from unlearnbench.errors import UnlearnbenchError as UnlearnbenchError
     from unlearnbench.errors import UsageError as UsageError
     from unlearnbench.execution import run as run
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from unlearnbench.record import Record as Record
     from unlearnbench.report import load_records as load_records
     from unlearnbench.requests import Request as Request
+    from unlearnbench.states import State as State
+    from unlearnbench.states import load_state as load_state
     from unlearnbench.task import Query as Query
     from unlearnbench.task import Task as Task
     from unlearnbench.task import View as View
@@ -56,6 +60,8 @@ _HOMES = {
     "Spec": "component",
     "part": "component",
     "Dataset": "datasets.base",
+    "Method": "direct",
+    "method": "direct",
     "UnlearnbenchError": "errors",
     "UsageError": "errors",
     "run": "execution",
@@ -69,6 +75,8 @@ _HOMES = {
     "Record": "record",
     "load_records": "report",
     "Request": "requests",
+    "State": "states",
+    "load_state": "states",
     "Query": "task",
     "Task": "task",
     "View": "task",

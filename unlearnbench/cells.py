@@ -70,8 +70,7 @@ class Cell:
     @property
     def dataset_identity(self) -> str:
         """Name the dataset for seeds: its name and parameters, whoever else uses the name."""
-        params = self.dataset.canonical()["params"]
-        return self.dataset.name + (canonical_json(params) if params else "")
+        return identity_of(self.dataset)
 
     @property
     def dataset_label(self) -> str:
@@ -82,3 +81,9 @@ class Cell:
         """Name the cell in a line of progress."""
         what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
         return what if self.audit is None else f"{self.audit.label}: {what}"
+
+
+def identity_of(dataset: Spec) -> str:
+    """Name a dataset for seeds: its name and parameters, not where it lies."""
+    params = dataset.canonical()["params"]
+    return dataset.name + (canonical_json(params) if params else "")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.config import make_config
 from unlearnbench.containment import contained
-from unlearnbench.files import make_folder, write_whole
-from unlearnbench.graph import Graph
+from unlearnbench.graph import Graph, Split
 from unlearnbench.isolation import run_in_processes
+from unlearnbench.notebook import bar, wants_bar
 from unlearnbench.planning import (
     Plan,
     Progress,
@@ -32,6 +32,8 @@ from unlearnbench.planning import (
 from unlearnbench.plugins import load_catalogue, report_problems
 from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.runner import Arrays, Surroundings, run_cell
+from unlearnbench.states import State
+from unlearnbench.states import save_state as write_state
 from unlearnbench.store import Store, remove_temporaries
 from unlearnbench.warmup import warm_up
 
@@ -127,7 +129,8 @@ def do_cell(
     record, arrays, state = compute(cell, graph, around)
     if not record.is_failure:
         if save_state is not None:
-            _keep_state(state, state_path(save_state, record.key))
+            keep = _state_of(cell, record, arrays, state)
+            write_state(keep, state_path(save_state, record.key))
         store.save(record, arrays)
         return record
     store.save_failure(record)
@@ -146,18 +149,21 @@ def _standing(store: Store, key: str) -> Record | None:
         return None
 
 
-def _keep_state(state: Mapping[str, Tensor], path: Path) -> None:
-    make_folder(path.parent)
-    content = io.BytesIO()
-    torch.save({name: value.cpu() for name, value in state.items()}, content)
-    write_whole(path, content.getvalue())
+def _state_of(cell: Cell, record: Record, arrays: Arrays, weights: Mapping[str, Tensor]) -> State:
+    """Put together what is kept of a deployed state; a cell that ended early has less of it, an audit none."""
+    nothing = np.empty(0, dtype=np.int64)
+    ids = {name: torch.from_numpy(arrays.get(name, nothing)) for name in ("forgotten", "train", "val", "test")}
+    partition = torch.from_numpy(arrays["partition"]) if "partition" in arrays else None
+    split = Split(ids["train"], ids["val"], ids["test"])
+    return State(record.key, record.label, cell.canonical(), weights, ids["forgotten"], split, partition)
 
 
-def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:
+def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
     """Run a grid and give its records: `unlearnbench run` from Python.
 
     Args:
         methods: Brackets, or one text with commas.
+        progress: Whether to show a bar of the cells; None: in a notebook, if tqdm is there.
         **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
 
     Returns:
@@ -170,7 +176,12 @@ def run(methods: Sequence[Any] | str, **settings: Any) -> list[Record]:
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
-    return execute(take_shard(make_plan(config, catalogue), config.shard))
+    shown = wants_bar(progress)
+    plan = take_shard(make_plan(config, catalogue), config.shard)
+    if not shown:
+        return execute(plan)
+    with bar(len(plan.wanted)) as tell:
+        return execute(plan, tell)
 
 
 def identical(records: Iterable[Record]) -> list[str]:

@@ -37,7 +37,11 @@ def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
             names it and says what would be right.
     """
     bracket = parse_bracket(text) if isinstance(text, str) else text
-    spec = _resolve(catalogue, kind, bracket)
+    return labelled(catalogue, _resolve(catalogue, kind, bracket))
+
+
+def labelled(catalogue: Catalogue, spec: Spec) -> Spec:
+    """Give a spec its label: the shortest bracket that gives it."""
     return replace(spec, label=str(_label(catalogue, spec)))
 
 

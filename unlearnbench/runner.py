@@ -99,6 +99,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
     if method.deletes_at_inference and "partition" in method.kept():
         checked_kept(method.kept()["partition"], retained.graph)
+        outcome.arrays["partition"] = method.kept()["partition"].cpu().numpy()
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
     if request.kind == "edge" and method.deletes_at_inference:

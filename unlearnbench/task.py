@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
 from unlearnbench.requests import Request
+
+if TYPE_CHECKING:
+    from unlearnbench.own_graph import OwnTask
 
 ModelSpec = Spec
 
@@ -99,6 +102,51 @@ class Task:
     seed: int
     given: Mapping[str, Tensor] = field(default_factory=dict)
     listener: Listener = field(default_factory=Silent, repr=False)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        model: str = "gcn",
+        epochs: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        seed: int = 0,
+        repetition: int = 0,
+        split: int | Literal["folds"] | None = None,
+        features: Literal["given", "degree", "constant"] = "given",
+        undirected: bool = False,
+        device: str = "cpu",
+    ) -> OwnTask:
+        """Make a task of one's own graph, outside any benchmark; `unlearnbench.method` is fitted to it.
+
+        The graph passes the checks of `file:PATH` (docs/datasets.md), and what comes of it equals, bit
+        for bit, what `run` makes of the same graph in a file.
+
+        Args:
+            data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and where there
+                are some `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
+            model: The base model: a bracket, `gcn[hidden=16]`.
+            epochs: Epochs of training; None: 100.
+            lr: Learning rate; None: 0.01.
+            weight_decay: L2 penalty; None: 0.0005.
+            seed: What every other seed is derived from.
+            repetition: Without masks: which of the ten folds are tested; and other chance.
+            split: Which of several splits in the masks; `folds`: ten folds instead of the masks.
+            features: The data's, the number of edges that end in a node, or 1 for all.
+            undirected: Add the reverse of every edge and drop duplicates.
+            device: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
+
+        Raises:
+            DataError: The data breaks a rule; names it and the first place that does.
+            UsageError: An unknown model, a setting out of range, no such device or split.
+        """
+        from unlearnbench.own_graph import task_from_data
+
+        return task_from_data(
+            data, model, epochs, lr, weight_decay, seed, repetition, split, features, undirected, device
+        )
 
     def without(self, request: Request) -> Task:
         """Make the retained task.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from command_line import ONCE, command, install, records_of
 from plugin_samples import Write
 
@@ -136,8 +135,8 @@ def test_what_is_scored_and_kept_is_what_the_method_holds_after_the_request(
     with np.load(path) as arrays:
         assert set(arrays[f"before/test/{view}"].argmax(axis=1).tolist()) == {0}
         assert set(arrays[f"after/test/{view}"].argmax(axis=1).tolist()) == {1}
-    state = torch.load(tmp_path / "state" / f"{record.key}.pt", weights_only=True)
-    assert state["members/000/weight"].tolist() == [1.0]
+    state = unlearnbench.load_state(tmp_path / "state" / f"{record.key}.pt")
+    assert state.weights["members/000/weight"].tolist() == [1.0]
     scores = record.metrics["f1_micro"][view]
     # Ten test nodes of three classes: the shares of the classes 0 and 1.
     assert scores["before"] is not None

@@ -253,7 +253,7 @@ def test_records_of_isolated_cells_equal_the_others_but_for_times(bad: Any, tmp_
         names = {**record.provenance, "isolated": True}.keys()
         assert other.provenance.keys() == names
         states = [
-            torch.load(tmp_path / folder / f"{record.key}.pt", weights_only=True)
+            unlearnbench.load_state(tmp_path / folder / f"{record.key}.pt").weights
             for folder in ("state-here", "state-there")
         ]
         assert states[0].keys() == states[1].keys()

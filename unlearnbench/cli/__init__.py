@@ -17,7 +17,7 @@ COMMANDS = {
     "run": "Run methods on datasets and print tables.",
     "audit": "Ask whether forgotten data is really gone.",
     "report": "Rebuild tables from records.",
-    "leaderboard": "Write or check the leaderboard's CSV files.",
+    "leaderboard": "Write or check the leaderboard, submit records.",
     "store": "Look after a results folder.",
     "ls": "List the components of a kind.",
     "show": "Show one component and its parameters.",

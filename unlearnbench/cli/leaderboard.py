@@ -10,9 +10,9 @@ import click
 from unlearnbench.cli import options
 
 
-@click.group("leaderboard", short_help="Write or check the leaderboard's CSV files.")
+@click.group("leaderboard", short_help="Write or check the leaderboard, submit records.")
 def command() -> None:
-    """Write the leaderboard's CSV files from records, or check that they agree."""
+    """Write the leaderboard's CSV files from records, check that they agree, submit records of your own."""
 
 
 @command.command("build")
@@ -32,11 +32,41 @@ def build(results: Path, out: Path | None, debug: bool) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]"
 )
+@click.option(
+    "--recompute",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run N cells again, drawn at random, and compare them with their records instead.",
+)
+@click.option("--seed", type=int, metavar="S", help="Which cells; printed if not given.  [default: another each time]")
+@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@click.option("--offline", is_flag=True, help="Download nothing.")
 @options.as_json
 @options.debug
-def verify(results: Path, out: Path | None, as_json: bool, debug: bool) -> None:
-    """Fail if a CSV file differs from what its records give."""
-    from unlearnbench.errors import UnlearnbenchError
+def verify(
+    results: Path,
+    out: Path | None,
+    recompute: int | None,
+    seed: int | None,
+    data_root: Path | None,
+    offline: bool,
+    as_json: bool,
+    debug: bool,
+) -> int:
+    """Fail if a CSV file differs from what its records give; or run cells again.
+
+    With --recompute no CSV file is looked at: N cells are computed again into a temporary folder,
+    and digests, metrics and counts are compared exactly, times not. It fails if one differs, and
+    names it and why it may.
+
+    \b
+    Examples:
+      unlearnbench leaderboard verify results
+      unlearnbench leaderboard verify results --recompute 3 --seed 7
+    """  # noqa: D301
+    if recompute is not None:
+        return _recompute(results, recompute, seed, data_root, offline, as_json)
+    from unlearnbench.errors import EXIT_OK, UnlearnbenchError
     from unlearnbench.report import leaderboard
 
     try:
@@ -47,3 +77,73 @@ def verify(results: Path, out: Path | None, as_json: bool, debug: bool) -> None:
         raise
     said = "The leaderboard agrees with its records."
     click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else said)
+    return EXIT_OK
+
+
+def _recompute(
+    results: Path, number: int, seed: int | None, data_root: Path | None, offline: bool, as_json: bool
+) -> int:
+    import random
+
+    from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
+    from unlearnbench.plugins import load_catalogue, report_problems
+    from unlearnbench.report.recompute import Recomputed, recompute
+
+    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    catalogue = load_catalogue()
+    report_problems(catalogue)
+
+    def tell(one: Recomputed) -> None:
+        click.echo("\n".join(one.lines()), err=as_json)
+
+    found = recompute(results, number, seed, catalogue, data_root, offline, tell)
+    same = sum(one.agrees for one in found)
+    refused = sum(bool(one.refusal) for one in found)
+    counts = f"{same} the same, {len(found) - same - refused} different, {refused} not computed"
+    if as_json:
+        cells = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in found]
+        click.echo(json.dumps({"seed": seed, "cells": cells}, indent=1))
+    else:
+        click.echo(f"{len(found)} cells, drawn with --seed {seed}: {counts}.")
+    return EXIT_OK if same == len(found) else EXIT_FAILED_CELLS
+
+
+@command.command("submit")
+@click.argument("results", metavar="DIR", type=click.Path(path_type=Path), default=Path("results"))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    default=Path("submission"),
+    show_default=True,
+    help="Where to lay the files out: a clone's results folder, or a new one.",
+)
+@click.option("--allow-dirty", is_flag=True, help="Take records made from changed source too; each says so.")
+@options.debug
+def submit(results: Path, out: Path, allow_dirty: bool, debug: bool) -> int:
+    """Check the records in DIR and lay them out for a pull request.
+
+    Only records and descriptions of machines are laid out, and nothing is written over. What is
+    left out is named with the reason, and the command then ends with 1.
+
+    \b
+    Examples:
+      unlearnbench leaderboard submit runs/mine
+      unlearnbench leaderboard submit runs/mine --out unlearnbench/results
+    """  # noqa: D301
+    from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
+    from unlearnbench.plugins import load_catalogue, report_problems
+    from unlearnbench.report.submission import submit as lay_out
+
+    catalogue = load_catalogue()
+    report_problems(catalogue)
+    done = lay_out(results, out, catalogue, allow_dirty)
+    for path in done.written:
+        click.echo(path)
+    for path, reason in done.left_out:
+        click.echo(f"left out: {path}: {reason}", err=True)
+    if done.arrays:
+        click.echo(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", err=True)
+    counts = f"{len(done.written)} files laid out, {len(done.there)} there already, {len(done.left_out)} left out"
+    click.echo(f"{counts}.", err=True)
+    return EXIT_FAILED_CELLS if done.left_out else EXIT_OK

@@ -22,7 +22,7 @@ from unlearnbench.cli.grid import grid, said, settings
     "--save-state",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the deployed parameters here.",
+    help="Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",
 )
 def command(
     dry_run: bool,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
+from torch import Tensor
 
 from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
@@ -18,7 +19,7 @@ from unlearnbench.datasets.entry import (
     own_split,
     plain_values,
 )
-from unlearnbench.datasets.user_files import ARRAYS, read_graph_file
+from unlearnbench.datasets.user_files import ARRAYS, check_complete, read_graph_file, tensors_by_name
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph, checked
 
@@ -59,7 +60,24 @@ class File(Dataset):
 
     def load(self, root: Path) -> Graph:
         """Load the graph: see `Dataset.load`. Ids are those of the file, else 0..n-1."""
-        found, name = read_graph_file(self._path()), self.recorded_name(self.params)
+        return self._checked(read_graph_file(self._path()), self.recorded_name(self.params))
+
+    def of_value(self, data: Any) -> Graph:
+        """Make the graph of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
+
+        Returns:
+            Copies: what becomes of the data later changes nothing here.
+
+        Raises:
+            DataError: As `load`.
+            UsageError: There are several splits and none was chosen, or one that is not there.
+        """
+        found = tensors_by_name(data, "The data")
+        check_complete(found, "The data")
+        copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in found.items()}
+        return self._checked(copies, "data")
+
+    def _checked(self, found: dict[str, Any], name: str) -> Graph:
         try:
             graph = self._graph(found)
         except UsageError as error:

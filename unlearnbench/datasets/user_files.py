@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
 from unlearnbench.errors import DataError
+from unlearnbench.files import wrong_checksum
 
 ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", "num_classes")
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
@@ -62,9 +62,7 @@ def read_graph_file(path: Path) -> dict[str, Any]:
             f"A folder holds {EDGES}, {NODES} and {LABELS}.",
         )
     found = readers[path.suffix.lower()](path)
-    for name in ("edge_index", "y"):
-        if found.get(name) is None:
-            raise DataError(f"{path} has no {name}.", f"It holds: {', '.join(sorted(found)) or 'nothing'}.")
+    check_complete(found, str(path))
     return found
 
 
@@ -74,7 +72,9 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is damaged, holds anything else, or would run something.
     """
-    _check_sums(path)
+    wrong = wrong_checksum(path)
+    if wrong is not None:
+        raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
     try:
         with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
@@ -96,28 +96,41 @@ def read_torch_file(path: Path) -> dict[str, Any]:
         if any(value[1:2]):
             raise DataError(f"{path} holds several graphs.", "Save one graph: torch.save(dataset[0], PATH).")
         value = value[0]
+    return tensors_by_name(value, str(path))
+
+
+def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
+    """Take a PyG `Data` or a dictionary of tensors apart.
+
+    Args:
+        value: What there is.
+        where: Where it comes from, for messages.
+
+    Raises:
+        DataError: It is anything else, or something under a name of `ARRAYS` is no tensor.
+    """
     if isinstance(value, Data):
         value = value.to_dict()
     if not isinstance(value, Mapping):
-        raise DataError(f"{path} holds a {type(value).__name__}.", "Save a dictionary of tensors or a PyG Data.")
+        raise DataError(f"{where} holds a {type(value).__name__}.", "Save a dictionary of tensors or a PyG Data.")
     found = {str(key): entry for key, entry in value.items() if entry is not None}
     for name in ARRAYS:
         if name in found and not isinstance(found[name], Tensor) and name != "num_classes":
             raise DataError(
-                f"{path}: {name} is a {type(found[name]).__name__}, not a tensor.", "Save tensors: torch.tensor(...)."
+                f"{where}: {name} is a {type(found[name]).__name__}, not a tensor.", "Save tensors: torch.tensor(...)."
             )
     return found
 
 
-def _check_sums(path: Path) -> None:
-    """Compare a torch file with the checksums in it, which torch itself does not read."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            wrong = archive.testzip()
-    except Exception:  # not a zip, or too damaged to tell: torch will say so
-        return
-    if wrong is not None:
-        raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
+def check_complete(found: Mapping[str, Any], where: str) -> None:
+    """Check that labels and edges are there.
+
+    Raises:
+        DataError: One is not; lists what is.
+    """
+    for name in ("edge_index", "y"):
+        if found.get(name) is None:
+            raise DataError(f"{where} has no {name}.", f"It holds: {', '.join(sorted(found)) or 'nothing'}.")
 
 
 def read_archive(path: Path) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from unlearnbench.measure.nvml import Nvml
 
 GIB = float(2**30)
 ID_DIGITS = 6
+# What the identity of a machine is made of, and what else is told of it.
+STABLE = ("cpu", "cores", "memory_gib", "gpus", "os", "architecture")
+TOLD = ("id", *STABLE, "usable_cores", "os_release", "python", "blas", "torch_threads")
 
 
 def describe_machine(nvml: Nvml | None = None) -> dict[str, Any]:
