@@ -27,6 +27,7 @@ DEGREE, FEATURES = 10, 64
 WANTED = 1.05
 # What of a cell is shown, in this order; members and heads are trained inside `train`.
 PHASES = ("partition", "train", "aggregate", "evaluate", "unlearn")
+WHOLE = "all of these"
 
 # The phases of one case, by name: seconds and peak resident memory.
 Case = dict[str, dict[str, float]]
@@ -70,6 +71,10 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
             case = found.setdefault(row["name"], {"seconds": 0.0, "mib": 0.0})
             case["seconds"] += row["seconds"] or 0.0
             case["mib"] = max(case["mib"], row["peak_rss_mib"] or 0.0)
+    found[WHOLE] = {
+        "seconds": sum(case["seconds"] for case in found.values()),
+        "mib": max(case["mib"] for case in found.values()),
+    }
     return found
 
 
@@ -101,7 +106,7 @@ def table(found: Mapping[tuple[str, int], Mapping[int, Case]]) -> list[str]:
     heads = [f"{nodes:,} nodes: s, MiB" for nodes in sizes]
     lines = [f"| method | shards | phase | {' | '.join(heads)} | slope |", f"|{'---|' * (len(sizes) + 4)}"]
     for (method, shards), cases in found.items():
-        for phase in PHASES:
+        for phase in (*PHASES, WHOLE):
             seconds = {nodes: case[phase]["seconds"] for nodes, case in cases.items() if phase in case}
             if len(seconds) < 2:
                 continue
@@ -163,8 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for nodes in sizes:
                 case = measure_elsewhere(method, nodes, shards, options.epochs, options.threads)
                 found.setdefault((method, shards), {})[nodes] = case
-                seconds = sum(phase["seconds"] for phase in case.values())
-                print(f"{method}, {shards} shards, {nodes:,} nodes: {seconds:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{method}, {shards} shards, {nodes:,} nodes: {case[WHOLE]['seconds']:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     print(f"sbm, average degree {DEGREE}, {FEATURES} features, {options.epochs} epochs, {options.threads} thread(s)")
     print(f"slope: of time between {sizes[-2]:,} and {sizes[-1]:,} nodes, log-log; at most {WANTED} is wanted\n")
     print("\n".join(table(found)))

@@ -288,6 +288,9 @@ def test_a_full_disk_is_told(monkeypatch, tmp_path):
         def truncate(self, size):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        def close(self):
+            pass
+
     monkeypatch.setattr(IN_MEMORY, 0)
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **settings: Full())
     with pytest.raises(UnlearnbenchError, match="No space left on device") as caught:

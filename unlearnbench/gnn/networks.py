@@ -139,7 +139,7 @@ class Networks:
         return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
 
     def each_shared(self, graph: Graph, at: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Evaluate all networks on one graph, and give what each says in turn: [n, d] and [n, C], as `predict_shared`."""
+        """Evaluate all networks on one graph, and give what each says in turn: [n, d] and [n, C]."""
         width = max(self._stack.embedding_size, 0) * graph.num_nodes
         at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
         for networks in torch.arange(self.num_networks).split(at_once):

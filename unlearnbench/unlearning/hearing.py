@@ -89,9 +89,13 @@ class _InFile:
         self._of_row = like.shape[1] * like.element_size()
         self._of_member = len(like) * self._of_row
         try:
-            self._file: IO[bytes] = tempfile.TemporaryFile(buffering=0)
+            self._file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise self._no_room(error) from error
+        try:
             self._file.truncate(num_members * self._of_member)
         except OSError as error:
+            self._file.close()
             raise self._no_room(error) from error
 
     def put(self, member: int, said: Tensor) -> None:
