@@ -17,13 +17,16 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import ONCE, WAIT_SECONDS, command, install, records_of
+from command_line import ONCE, command, install, records_of
 
 from unlearnbench import cluster, planning, remote
 from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
 
 __all__ = ["command", "install"]
+
+# Starting Python, torch and dask in several processes takes long on a machine that has other work.
+WAIT_SECONDS = 600.0
 
 # The first time it says whose child it is, and waits to be ended.
 WAITS = """
@@ -108,7 +111,7 @@ def test_cells_of_a_killed_worker_run_elsewhere_and_records_are_those_of_a_seria
     install("ub-waits", WAITS)
     told = tmp_path / "told"
     monkeypatch.setenv("TOY_WAITS", str(told))
-    arguments = ("run", "-m", "steady,waits", *ONCE, "--no-reference")
+    arguments = ("run", "-m", "waits", *ONCE, "--no-reference")
     told.touch()
     assert command(*arguments, "--out", "serial", "--save-state", "serial-states").code == 0
     told.unlink()
@@ -129,7 +132,7 @@ def test_cells_of_a_killed_worker_run_elsewhere_and_records_are_those_of_a_seria
     assert done.code == 0, done.err
     assert len(killed) == 1
     came = records_of(tmp_path / "dask")
-    assert came.keys() == serial.keys() == {("steady", 0), ("waits", 0)}
+    assert came.keys() == serial.keys() == {("waits", 0)}
     for name, record in came.items():
         for field in (
             "key",
@@ -154,10 +157,10 @@ def test_cells_of_a_killed_worker_run_elsewhere_and_records_are_those_of_a_seria
         assert all(torch.equal(kept[0][each], kept[1][each]) for each in kept[0])
     arrays = sorted(path.name for path in (tmp_path / "dask").glob("records/*/*/*/*.npz"))
     assert arrays == sorted(f"{record.key}.npz" for record in came.values())
-    assert "2 records give no times" in command("report", "dask", "--table", "time").out
+    assert "1 records give no times" in command("report", "dask", "--table", "time").out
     # Nothing is left to send: nobody need answer.
     again = command(*arguments, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "dask")
-    assert (again.code, "2 were there already" in again.err) == (0, True)
+    assert (again.code, "1 were there already" in again.err) == (0, True)
 
 
 def test_a_scheduler_that_does_not_answer_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

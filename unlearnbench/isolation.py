@@ -163,7 +163,7 @@ def order_of(plan: Plan, cell: Cell) -> dict[str, Any]:
     config, around = plan.config, plan.around
     return {
         "cell": cell_to_plain(cell),
-        "data_root": None if config.data_root is None else str(config.data_root),
+        "data_root": None if config.data_root is None else str(config.data_root.absolute()),
         "disable_plugins": config.disable_plugins,
         "out": str(plan.store.root),
         "save_state": None if plan.save_state is None else str(plan.save_state),
