@@ -240,7 +240,7 @@ def test_a_record_of_the_comparison_is_named_by_date_and_card(gpu, tmp_path):
     assert gpu.save(record, tmp_path).name == "2026-01-02-030405-nvidia-a100-sxm4-40gb.json"
 
 
-def test_make_bench_leaves_out_the_script_that_needs_a_gpu():
+def test_make_bench_leaves_out_what_needs_a_gpu_or_takes_long():
     if shutil.which("make") is None:
         pytest.skip("there is no make here")
 
@@ -249,8 +249,9 @@ def test_make_bench_leaves_out_the_script_that_needs_a_gpu():
 
     scripts = {path.as_posix() for path in (ROOT / "benchmarks").glob("*.py")}
     found = {name for name in scripts if f"benchmarks/{Path(name).name}" in planned("bench")}
-    assert scripts - found == {(ROOT / "benchmarks" / "gpu.py").as_posix()}
+    assert scripts - found == {(ROOT / "benchmarks" / name).as_posix() for name in ("gpu.py", "soak.py")}
     assert "benchmarks/gpu.py" in planned("bench-gpu")
+    assert "benchmarks/soak.py" in planned("soak")
 
 
 def test_records_are_repeated_as_other_cells(script):

@@ -96,7 +96,7 @@ def test_only_defaults_and_complete_cells_stand_there() -> None:
     whole = cell("gcn", 0.80, 0.75, 0.70)
     preset = rows("graphrevoker", 0.1, label="graphrevoker[preset=paper]")
     for record in preset:
-        record.cell["method"]["params"] = {"sem_sign": "paper"}
+        record.cell["method"] |= {"params": {"sem_sign": "paper"}, "preset": "paper"}
     lacking = [record for record in cell("gat", 0.80, 0.75, 0.70) if record.cell["method"]["name"] != "sisa"]
     few = [record for record in cell("sage", 0.80, 0.75, 0.70) if record.cell["repetition"] < 4]
     shard = build([*whole, *preset, *lacking, *few])[0]

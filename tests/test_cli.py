@@ -31,7 +31,7 @@ def test_help_names_every_command_and_each_has_its_own() -> None:
     assert runner.invoke(cli, ["--version"]).output.startswith("unlearnbench, version ")
 
 
-@pytest.mark.parametrize(("name", "close"), [("rnu", "run"), ("plugin", "plugins"), ("repor", "report")])
+@pytest.mark.parametrize(("name", "close"), [("rnu", "run"), ("plugns", "plugins"), ("repor", "report")])
 def test_a_misspelt_command_names_the_nearest(command: Any, name: str, close: str) -> None:
     told = command(name)
     assert told.code == 2

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from unlearnbench.config import RunConfig
-from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UsageError
+from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.execution import Compute, Plan, Progress, execute, identical, joined, make_plan, take_shard
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import Catalogue, load_catalogue, report_problems
@@ -60,7 +60,10 @@ def run_with_progress(
     if any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         for table in tables:
-            print(render(build_tables(frame, table, str(plan.store.root))))
+            try:
+                print(render(build_tables(frame, table, str(plan.store.root))))
+            except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
+                print(f"note: {error.message}", file=sys.stderr)
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
     return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures)

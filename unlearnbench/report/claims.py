@@ -97,11 +97,10 @@ def claim_of(found: Aggregate, view: str) -> Claim | None:
 
 
 def default_row(found: Aggregate, method: str) -> str:
-    """Name the row of a method with its defaults; empty where there is none, or more than one."""
+    """Name the row of a method as it is without any bracket; empty where there is none, or more than one."""
     frame = found.group.frame
-    named = sorted(set(frame.loc[frame["method_name"] == method, "row"]))
-    plain = [row for row in named if not set(row) & set("[{#")]
-    return plain[0] if len(plain) == 1 else ""
+    rows = sorted(set(frame.loc[frame["label"] == method, "row"]))
+    return rows[0] if len(rows) == 1 else ""
 
 
 def verdict(leads: Sequence[Paired], adjusted: Sequence[float | None]) -> str:

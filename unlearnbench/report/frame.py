@@ -38,7 +38,7 @@ MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 TEXT = (
     *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
-    *("method", "method_name", "method_config", "preset", "claim", "view"),
+    *("method", "method_name", "method_config", "label", "preset", "claim", "view"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
     *("packages", "plugins", "error_type", "notes", "deployed"),
 )
@@ -180,6 +180,7 @@ def _cell(record: Record) -> dict[str, Any]:
         "method": shown_method(record.label, preset),
         "method_name": method["name"],
         "method_config": canonical(method),
+        "label": record.label,
         "preset": preset,
         "claim": (record.claim or {}).get("claim", ""),
         "repetition": cell["repetition"],
