@@ -263,3 +263,26 @@ def test_records_are_repeated_as_other_cells(script):
         assert [len({part(one) for one in found[at : at + 3]}) for at in (0, 3, 6)] == [1, 1, 1]
         assert len({part(one) for one in found}) == 3
         assert [one.cell["repetition"] for one in found] == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_the_slope_of_growth_is_that_between_the_two_largest_sizes(script):
+    growth = script("growth")
+    assert growth.slope({100: 7.0, 1000: 1.0, 10_000: 10.0}) == pytest.approx(1.0)
+    assert growth.slope({1000: 2.0, 4000: 32.0}) == pytest.approx(2.0)
+    assert growth.slope({1000: 0.0, 4000: 1.0}) != growth.slope({1000: 0.0, 4000: 1.0})  # not a number
+
+
+def test_the_table_of_growth_has_a_line_for_each_phase_that_was_measured(script):
+    growth = script("growth")
+    case = {nodes: {"train": {"seconds": nodes / 100, "mib": 5.0 * nodes}} for nodes in (100, 1000)}
+    heading, rule, *lines = growth.table({("sisa", 20): case})
+    assert heading == "| method | shards | phase | 100 nodes: s, MiB | 1,000 nodes: s, MiB | slope |"
+    assert rule.count("|") == heading.count("|")
+    assert lines == ["| sisa | 20 | train | 1.00, 500 | 10.00, 5000 | 1.00 |"]
+
+
+def test_growth_needs_two_sizes(script, capsys):
+    with pytest.raises(SystemExit) as caught:
+        script("growth").main(["--nodes", "100"])
+    assert caught.value.code == 2
+    assert "a slope needs at least two sizes" in capsys.readouterr().err

@@ -1,11 +1,14 @@
 """What must hold for every method: exact retraining, nothing kept, nothing leaked."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
 import torch
+from tensor_samples import Made
 
-from unlearnbench.errors import RefusedError
+from unlearnbench.errors import RefusedError, UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
@@ -212,13 +215,87 @@ def test_members_speak_of_their_own_shard_and_of_strangers():
     assert set(strangers.shard.tolist()) == {-1}
 
 
-def test_members_are_evaluated_some_at_a_time_with_the_same_result(monkeypatch):
+MODULE = "unlearnbench.unlearning.sharded"
+IN_MEMORY = "unlearnbench.unlearning.hearing._MOST_IN_MEMORY"
+
+
+@pytest.mark.parametrize("text", ["sisa[num_shards=5]", "graphrevoker[num_shards=5,partitioner=random]"])
+def test_members_are_evaluated_some_at_a_time_with_the_same_result(monkeypatch, text):
     graph, task, _ = setting()
+    method = fitted(text, task)
+    whole = answers(method, graph, task)
+    monkeypatch.setattr(f"{MODULE}._MOST_FEATURES", 1)
+    monkeypatch.setattr(IN_MEMORY, 0)
+    for one, other in zip(answers(method, graph, task), whole, strict=True):
+        assert torch.equal(one, other)
+    # A chunk of other size is another product of matrices, whose last bits are BLAS's own.
+    monkeypatch.setattr(f"{MODULE}._ROWS_AT_ONCE", 4 * 5)
+    for one, other in zip(answers(method, graph, task), whole, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_members_say_is_the_same_from_a_file_with_a_retired_one_among_them(monkeypatch):
+    _, task, _ = setting()
+    method = fitted("sisa[num_shards=20]", task)
+    partition = method.kept()["partition"]
+    request = Request(partition[partition[:, 1] == 4, 0].sort().values)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    for view in (View.SHARD, View.FULL):
+        query = retained.query(retained.graph.ids[:30], view)
+        held = method.members(query)
+        with monkeypatch.context() as patch:
+            patch.setattr(IN_MEMORY, 0)
+            read = method.members(query)
+        for name in ("embeddings", "logits", "shard", "sizes"):
+            assert torch.equal(getattr(held, name), getattr(read, name))
+        assert not bool(read.logits[4].any())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sisa[num_shards=40]",
+        "grapheraser[num_shards=40,partitioner=random,aggregator=weighted[sample=40,epochs=1]]",
+        "graphrevoker[num_shards=40,partitioner=random,aggregator=contrastive[sample=40,epochs=1]]",
+    ],
+)
+@pytest.mark.parametrize("view", [View.SHARD, View.FULL])
+def test_what_all_members_say_of_all_nodes_is_never_held_at_once(monkeypatch, text, view):
+    num_shards, num_nodes = 40, 600
+    task = toy_task(toy_graph(num_nodes=num_nodes, num_features=8), epochs=1)
+    method = fitted(text, task)
+    query = task.query(task.graph.ids, view)
+    with Made() as made:
+        whole = method.predict(query)
+    assert made.largest >= num_shards * num_nodes * 64
+    monkeypatch.setattr(f"{MODULE}._MOST_ROWS", 1)
+    monkeypatch.setattr(f"{MODULE}._ROWS_AT_ONCE", num_shards * 10)
+    monkeypatch.setattr(IN_MEMORY, num_nodes)
+    monkeypatch.setattr("unlearnbench.gnn.networks._SHARED_NUMBERS", num_nodes)
+    with Made() as made:
+        parts = method.predict(query)
+    # The members' parameters; one member's layer of all nodes and all members' projections of ten nodes are less.
+    assert made.largest <= num_shards * 64 * 128 < num_shards * num_nodes * 64 / 4, made.where
+    torch.testing.assert_close(parts, whole)
+
+
+def test_a_full_disk_is_told(monkeypatch, tmp_path):
+    _, task, _ = setting()
     method = fitted("sisa[num_shards=5]", task)
-    whole = answers(method, graph, task)[0]
-    monkeypatch.setattr("unlearnbench.unlearning.sharded._MOST_FEATURES", 1)
-    monkeypatch.setattr("unlearnbench.unlearning.sharded._ROWS_AT_ONCE", 4)
-    torch.testing.assert_close(answers(method, graph, task)[0], whole)
+
+    class Full:
+        def truncate(self, size):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(IN_MEMORY, 0)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **settings: Full())
+    with pytest.raises(UnlearnbenchError, match="No space left on device") as caught:
+        method.predict(task.query(task.graph.ids, View.SHARD))
+    assert "TMPDIR" in caught.value.hint
 
 
 def test_one_shard_equals_retrain():

@@ -64,6 +64,8 @@ class RunConfig(BaseModel):
         default=None, gt=0, allow_inf_nan=False, description="Seconds a cell may take; it has its own process then."
     )
     jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
+    backend: Literal["local", "dask"] = Field(default="local", description="Where cells run: here, or on a cluster.")
+    scheduler: str | None = Field(default=None, description="Address of the dask scheduler: tcp://HOST:8786.")
     shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
 
     @field_validator("methods", "datasets", "models", mode="before")
@@ -115,6 +117,20 @@ class RunConfig(BaseModel):
         if path is not None and "\0" in str(path):
             raise ValueError("no path holds a null character")
         return path
+
+    def check_backend(self) -> None:
+        """Check that a cluster is named where one is to be used, and nowhere else.
+
+        Raises:
+            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it.
+        """
+        if (self.backend == "dask") != (self.scheduler is not None):
+            missing = "--scheduler ADDRESS" if self.scheduler is None else "--backend dask"
+            raise UsageError(
+                "--backend dask and --scheduler go together.", f"Add {missing}; the scheduler prints its address."
+            )
+        if self.backend == "dask" and self.jobs > 1:
+            raise UsageError("--jobs is for this machine.", "With --backend dask the workers' threads say how many.")
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""
@@ -235,6 +251,7 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
         ) from None
     config.forget_amount()
     config.poison()
+    config.check_backend()
     return config
 
 

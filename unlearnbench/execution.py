@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.cells import Cell, canonical_json
+from unlearnbench.cluster import run_on_dask
 from unlearnbench.config import make_config
 from unlearnbench.containment import contained
 from unlearnbench.graph import Graph, Split
@@ -59,7 +60,8 @@ def execute(
 ) -> list[Record]:
     """Compute the cells that are wanted, each saved as it ends.
 
-    One after the other in this process; or each in one of its own, if the plan's settings say so.
+    One after the other in this process; or each in one of its own, here or on the workers of a
+    cluster, if the plan's settings say so.
 
     Args:
         plan: What to run.
@@ -78,7 +80,10 @@ def execute(
     plan.store.clean()
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)
-    made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
+    if plan.config.backend == "dask":
+        made = run_on_dask(plan, tell)
+    else:
+        made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
         failures = {record.key: record for record in made if record.is_failure}

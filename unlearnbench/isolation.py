@@ -25,7 +25,7 @@ from typing import IO, Any
 from unlearnbench.cells import Cell
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.planning import Plan, Progress
-from unlearnbench.record import Record
+from unlearnbench.record import Record, Status
 from unlearnbench.wire import cell_to_plain
 
 WORKER = "unlearnbench.worker"
@@ -80,7 +80,7 @@ def run_in_processes(plan: Plan, tell: Callable[[Progress], None]) -> Generator[
                 while waiting and len(running) < jobs:
                     cell = waiting.pop()
                     tell(Progress(cell, done + len(running) + 1, total))
-                    running[threads.submit(processes.run, _order(plan, cell), limit)] = cell
+                    running[threads.submit(processes.run, order_of(plan, cell), limit)] = cell
                 for ended in wait(running, return_when=FIRST_COMPLETED).done:
                     cell, done = running.pop(ended), done + 1
                     record = _record(plan, cell, ended.result())
@@ -158,13 +158,12 @@ class Processes:
             return process
 
 
-def _order(plan: Plan, cell: Cell) -> dict[str, Any]:
-    """Say what a process is to do, in plain values."""
+def order_of(plan: Plan, cell: Cell) -> dict[str, Any]:
+    """Say what the process of a cell is to do, in plain values."""
     config, around = plan.config, plan.around
-    beside = config.jobs > 1
     return {
         "cell": cell_to_plain(cell),
-        "data_root": None if config.data_root is None else str(config.data_root),
+        "data_root": None if config.data_root is None else str(config.data_root.absolute()),
         "disable_plugins": config.disable_plugins,
         "out": str(plan.store.root),
         "save_state": None if plan.save_state is None else str(plan.save_state),
@@ -172,19 +171,35 @@ def _order(plan: Plan, cell: Cell) -> dict[str, Any]:
         "threads": around.threads,
         "machine": around.machine,
         "provenance": {**around.provenance, "isolated": True},
-        "backend": "processes" if beside else around.backend,
+        "backend": backend_of(plan),
         "deterministic": around.deterministic,
     }
 
 
-def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Read the record that a process wrote, or write that of a process that wrote none."""
+def backend_of(plan: Plan) -> str:
+    """Name how cells are run, as records say it."""
+    if plan.config.backend != "local":
+        return plan.config.backend
+    return "processes" if plan.config.jobs > 1 else plan.around.backend
+
+
+def tell_end(ended: Ended) -> None:
+    """Print what the process of a cell said.
+
+    Raises:
+        UnlearnbenchError: What went wrong there would go wrong for every cell.
+    """
     if ended.said:
         print(ended.said, end="" if ended.said.endswith("\n") else "\n", file=sys.stderr)
     if "error" in ended.answer:
         error = UnlearnbenchError(ended.answer["error"], ended.answer["hint"])
         error.exit_code = ended.answer["exit_code"]
         raise error
+
+
+def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
+    """Read the record that a process wrote, or write that of a process that wrote none."""
+    tell_end(ended)
     saved = ended.answer.get("saved")
     record = (
         plan.store.find(cell.key)
@@ -194,23 +209,38 @@ def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
         else None
     )
     if record is None:
-        record = _lost(plan, cell, ended)
+        record = record_of_lost(plan, cell, ended)
         plan.store.save_failure(record)
     return record
 
 
-def _lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
+def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
     """Make the record of a cell whose process did not come to make one."""
+    status: Status
     if ended.in_time:
-        status, kind, message = (
-            "killed",
-            "ProcessEnded",
-            f"Its process ended {_how(ended.code)} before it had a record.",
-        )
+        status, kind = "killed", "ProcessEnded"
+        message = f"Its process ended {_how(ended.code)} before it had a record."
     else:
         seconds = plan.config.cell_timeout
         status, kind = "timeout", "TimeoutError"
         message = f"Its process was ended after {seconds:g} s (--cell-timeout), starting up included."
+    return lost_record(plan, cell, status, kind, message, ended.said, exit_code=ended.code, started=ended.started)
+
+
+def lost_record(
+    plan: Plan, cell: Cell, status: Status, kind: str, message: str, said: str = "", **known: Any
+) -> Record:
+    """Make the record of a cell of which nothing came back.
+
+    Args:
+        plan: What was run.
+        cell: Which.
+        status: `killed` or `timeout`.
+        kind: The type of the error.
+        message: What happened.
+        said: What the process wrote at last.
+        **known: More for the provenance.
+    """
     around = plan.around
     return Record(
         key=cell.key,
@@ -220,15 +250,14 @@ def _lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
         provenance={
             **around.provenance,
             "isolated": True,
-            "exit_code": ended.code,
-            "started": ended.started,
+            **known,
             "threads": around.threads,
             "device": str(around.device),
             "deterministic": around.deterministic,
-            "backend": "processes" if plan.config.jobs > 1 else around.backend,
+            "backend": backend_of(plan),
             "machine": around.machine,
         },
-        error={"type": kind, "message": message, "traceback": ended.said},
+        error={"type": kind, "message": message, "traceback": said},
     )
 
 

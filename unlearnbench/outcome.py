@@ -118,7 +118,8 @@ def measured(
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
     if around.backend != SERIAL:
-        outcome.notes.append("Other cells of the same run were computed beside this one (--jobs): it gives no times.")
+        how = "--jobs" if around.backend == "processes" else f"--backend {around.backend}"
+        outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
     if load.reason:
         outcome.notes.append(f"Load of the machine: {load.reason}.")
     fields = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -82,7 +83,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
             fit a dataset.
         NothingMatchedError: There is no cell.
     """
-    device = choose_device(config.device)
+    device = choose_device(config.device, elsewhere=config.backend != "local")
     torch.set_num_threads(config.threads)
     allocator = steady_allocator()
     forget, training = config.forget_amount(), config.training_settings()
@@ -213,8 +214,12 @@ def take_shard(plan: Plan, shard: tuple[int, int] | None) -> Plan:
     return replace(plan, cells=cells, wanted=[cell for cell in plan.wanted if cell.key in keys])
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, elsewhere: bool = False) -> torch.device:
     """Choose where to compute.
+
+    Args:
+        name: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
+        elsewhere: Cells are computed on other machines, which may have what is absent here.
 
     Raises:
         UsageError: The device does not exist here; the message lists what does.
@@ -223,6 +228,6 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device(present[1] if len(present) > 1 else "cpu")
     wanted = "cuda:0" if name == "cuda" else name
-    if wanted not in present:
+    if wanted not in present and not (elsewhere and re.fullmatch(r"cuda:[0-9]{1,3}", wanted)):
         raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
     return torch.device(wanted)

@@ -42,7 +42,8 @@ def audit_with_progress(
     if dry_run:
         list_cells(plan, as_json)
         return EXIT_OK
-    if plan.wanted and with_estimate:
+    # What a run takes here says nothing of a cluster.
+    if plan.wanted and with_estimate and config.backend == "local":
         seconds = estimate(
             plan,
             lambda name: resolve(catalogue, "unlearner", name),

@@ -124,6 +124,14 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             help="Run N cells at once; more than 1 implies --isolate, and gives no times.  [default: 1]",
         ),
         click.option(
+            "--backend",
+            type=click.Choice(["local", "dask"]),
+            help="Run cells here, or on the workers of a dask cluster, which gives no times.  [default: local]",
+        ),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="The scheduler of the cluster, for --backend dask: tcp://HOST:8786."
+        ),
+        click.option(
             "--shard",
             metavar="I/N",
             help="Run the I-th of N parts of the cells, for array jobs that share --out.",

@@ -135,13 +135,16 @@ class Networks:
         Returns:
             Embeddings [S, n, d] and logits [S, n, C] of these nodes.
         """
+        answers = list(self.each_shared(graph, at))
+        return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
+
+    def each_shared(self, graph: Graph, at: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Evaluate all networks on one graph, and give what each says in turn: [n, d] and [n, C]."""
         width = max(self._stack.embedding_size, 0) * graph.num_nodes
         at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
-        answers: list[tuple[Tensor, Tensor]] = []
         for networks in torch.arange(self.num_networks).split(at_once):
             asked = self if len(networks) == self.num_networks else self._only(networks.tolist())
-            answers += asked._evaluate_shared(Shared(graph, len(networks)), at)
-        return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
+            yield from asked._evaluate_shared(Shared(graph, len(networks)), at)
 
     @torch.no_grad()
     def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 import torch
 from pydantic import Field
@@ -17,12 +18,14 @@ from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View
 from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.hearing import Hearing
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
-# stay below this many numbers (1 GiB of float32).
+# stay below this many numbers (1 GiB of float32), and the rows of a layer below this many.
 _MOST_FEATURES = 2**28
-# Rows combined at once: bounds what an aggregator holds for its projections of all members.
-_ROWS_AT_ONCE = 2**14
+_MOST_ROWS = 2**20
+# Nodes times members combined at once: bounds what an aggregator holds for its projections of all members.
+_ROWS_AT_ONCE = 2**18
 
 
 class Sharded(Unlearner):
@@ -127,27 +130,32 @@ class Sharded(Unlearner):
         return hit
 
     def predict(self, query: Query) -> Tensor:
-        """Ask every member and combine."""
-        members = self.members(query)
-        count = members.logits.shape[1]
-        rows = [
-            self.aggregator.combine(members.chunk(start, min(start + _ROWS_AT_ONCE, count)))
-            for start in range(0, count, _ROWS_AT_ONCE)
-        ]
-        return torch.cat(rows)
+        """Ask every member and combine, some nodes at a time."""
+        with closing(self._hear(query)) as heard:
+            return torch.cat([self.aggregator.combine(heard.members(start, stop)) for start, stop in self._cuts(query)])
 
     def members(self, query: Query) -> Members:
         """Ask every member about the targets of a query."""
+        with closing(self._hear(query)) as heard:
+            return heard.members(0, len(query.targets))
+
+    def _cuts(self, query: Query) -> list[tuple[int, int]]:
+        count, at_once = len(query.targets), max(1, _ROWS_AT_ONCE // self.num_shards)
+        return [(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+    def _hear(self, query: Query) -> Hearing:
         sizes = torch.bincount(self._shard, minlength=self.num_shards)
         voting = torch.nonzero(sizes)[:, 0].tolist()
         if not voting:
             raise RefusedError("Every shard is empty: there is no member left to ask.")
+        heard = Hearing(self._shard_of(query.targets), sizes)
         if query.view is View.SHARD:
-            embeddings, logits = self._ask_each(query, voting)
+            self._ask_each(query, voting, heard)
         else:
             graph = query.context(self._ids)
-            embeddings, logits = self._networks.predict_shared(graph, graph.positions(query.targets))
-        return Members(embeddings, logits, self._shard_of(query.targets), sizes)
+            for member, said in enumerate(self._networks.each_shared(graph, graph.positions(query.targets))):
+                heard.put(member, *said)
+        return heard
 
     def state(self) -> Mapping[str, Tensor]:
         """Give the parameters of every voting member and of the aggregator."""
@@ -199,18 +207,14 @@ class Sharded(Unlearner):
         result[held] = self._shard[order[torch.searchsorted(sorted_ids, targets[held])]]
         return result
 
-    def _ask_each(self, query: Query, voting: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def _ask_each(self, query: Query, voting: Sequence[int], heard: Hearing) -> None:
         """Ask members one by one over their own shards, some at a time."""
-        answers: dict[int, tuple[Tensor, Tensor]] = {}
-        per_member = (len(self._ids) // len(voting) + len(query.targets)) * query.graph.num_features
-        at_once = max(1, _MOST_FEATURES // max(per_member, 1))
+        rows = len(self._ids) // len(voting) + len(query.targets)
+        per_member = max(rows * query.graph.num_features, 1)
+        at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
         for start in range(0, len(voting), at_once):
             asked = voting[start : start + at_once]
             graphs = [query.context(self._ids[self._shard == shard]) for shard in asked]
             for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
                 at = graph.positions(query.targets)
-                answers[shard] = (answer[0][at], answer[1][at])
-        first = answers[voting[0]]
-        silent = (torch.zeros_like(first[0]), torch.zeros_like(first[1]))
-        whole = [answers.get(shard, silent) for shard in range(self.num_shards)]
-        return torch.stack([answer[0] for answer in whole]), torch.stack([answer[1] for answer in whole])
+                heard.put(shard, answer[0][at], answer[1][at])

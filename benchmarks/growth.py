@@ -1,0 +1,184 @@
+"""How time and memory of sharded methods grow with the graph: phases on made graphs of 10^4, 10^5 and 10^6 nodes.
+
+Graphs are `sbm`, average degree 10, 64 features. Each case is one cell, run by the runner in a process of its own.
+It prints a Markdown table and, for each phase, the slope of time in a log-log plot between the two largest sizes.
+
+    python benchmarks/growth.py [--large] [--methods sisa ...] [--shards 20 200] [--figure docs/images/growth.svg]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+METHODS = ("sisa", "grapheraser", "graphrevoker")
+SHARDS = (20, 200)
+SIZES = (10**4, 10**5)
+LARGE = 10**6
+DEGREE, FEATURES = 10, 64
+# The largest slope that is wanted.
+WANTED = 1.05
+# What of a cell is shown, in this order; members and heads are trained inside `train`.
+PHASES = ("partition", "train", "aggregate", "evaluate", "unlearn")
+WHOLE = "all of these"
+
+# The phases of one case, by name: seconds and peak resident memory.
+Case = dict[str, dict[str, float]]
+
+
+def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> Case:
+    """Run one cell here and add up its phases; a phase that came several times has its largest peak."""
+    import torch
+
+    from unlearnbench.config import make_config
+    from unlearnbench.measure.allocator import steady_allocator
+    from unlearnbench.planning import make_plan
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.runner import run_cell
+    from unlearnbench.warmup import warm_up
+
+    torch.set_num_threads(threads)
+    steady_allocator()
+    edges = nodes * DEGREE // 2
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "methods": [method],
+            "datasets": [f"sbm[num_nodes={nodes},num_edges={edges},num_features={FEATURES}]"],
+            "num_shards": shards,
+            "epochs": epochs,
+            "repetitions": 1,
+            "reference": False,
+            "device": "cpu",
+            "threads": threads,
+            "out": folder,
+        }
+        plan = make_plan(make_config(settings, "growth.py"), load_catalogue())
+    (cell,) = plan.cells
+    warm_up(cell, plan.around.device)
+    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
+    if record.status != "ok":
+        raise SystemExit(f"{cell.describe()}: {record.status} {record.error or record.notes}")
+    found: Case = {}
+    for row in record.phases:
+        if row["name"] in PHASES:
+            case = found.setdefault(row["name"], {"seconds": 0.0, "mib": 0.0})
+            case["seconds"] += row["seconds"] or 0.0
+            case["mib"] = max(case["mib"], row["peak_rss_mib"] or 0.0)
+    found[WHOLE] = {
+        "seconds": sum(case["seconds"] for case in found.values()),
+        "mib": max(case["mib"] for case in found.values()),
+    }
+    return found
+
+
+def measure_elsewhere(*case: Any) -> Case:
+    """Run one case in a process of its own, so that no memory of another is counted."""
+    arguments = [sys.executable, __file__, "--one", *map(str, case)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{case}: ended with {done.returncode}; what went wrong stands above.")
+    found: Case = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def slope(seconds: Mapping[int, float]) -> float:
+    """Give the slope of time between the two largest sizes, in a log-log plot; NaN if it took no time at one of them.
+
+    Args:
+        seconds: By number of nodes, at least two.
+    """
+    small, large = sorted(seconds)[-2:]
+    if seconds[small] <= 0 or seconds[large] <= 0:
+        return math.nan
+    return math.log(seconds[large] / seconds[small]) / math.log(large / small)
+
+
+def table(found: Mapping[tuple[str, int], Mapping[int, Case]]) -> list[str]:
+    """Write a Markdown table: a line for each method, number of shards and phase."""
+    sizes = sorted({nodes for cases in found.values() for nodes in cases})
+    heads = [f"{nodes:,} nodes: s, MiB" for nodes in sizes]
+    lines = [f"| method | shards | phase | {' | '.join(heads)} | slope |", f"|{'---|' * (len(sizes) + 4)}"]
+    for (method, shards), cases in found.items():
+        for phase in (*PHASES, WHOLE):
+            seconds = {nodes: case[phase]["seconds"] for nodes, case in cases.items() if phase in case}
+            if len(seconds) < 2:
+                continue
+            cells = [
+                f"{case[phase]['seconds']:.2f}, {case[phase]['mib']:.0f}" if phase in case else "-"
+                for case in (cases[nodes] for nodes in sizes)
+            ]
+            lines.append(f"| {method} | {shards} | {phase} | {' | '.join(cells)} | {slope(seconds):.2f} |")
+    return lines
+
+
+def draw(found: Mapping[tuple[str, int], Mapping[int, Case]], path: Path) -> None:
+    """Draw time and peak memory over the number of nodes, a line for each phase, a column for each case."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(found), figsize=(3 * len(found), 6), sharex=True, sharey="row", squeeze=False)
+    for column, ((method, shards), cases) in enumerate(found.items()):
+        for phase in PHASES:
+            sizes = [nodes for nodes in sorted(cases) if phase in cases[nodes]]
+            for row, what in enumerate(("seconds", "mib")):
+                axes[row, column].plot(sizes, [cases[nodes][phase][what] for nodes in sizes], marker="o", label=phase)
+        axes[0, column].set_title(f"{method}, {shards} shards", fontsize="medium")
+        axes[1, column].set_xlabel("nodes")
+    for row, label in enumerate(("seconds", "peak resident memory, MiB")):
+        axes[row, 0].set_ylabel(label)
+        axes[row, 0].set_yscale("log")
+    axes[0, 0].set_xscale("log")
+    axes[0, 0].legend(fontsize="small")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every case and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--shards", nargs="+", type=int, default=list(SHARDS))
+    parser.add_argument("--nodes", nargs="+", type=int, default=list(SIZES), help="at least two sizes")
+    parser.add_argument("--large", action="store_true", help="10^6 nodes as well: hours")
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--figure", type=Path, help="where to write a figure; its ending says which kind")
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one:
+        method, *numbers = options.one
+        print(json.dumps(measure(method, *map(int, numbers))))
+        return
+    sizes = sorted({*options.nodes, *([LARGE] if options.large else [])})
+    if len(sizes) < 2:
+        parser.error("--nodes: a slope needs at least two sizes")
+    found: dict[tuple[str, int], dict[int, Case]] = {}
+    for method in options.methods:
+        for shards in options.shards:
+            for nodes in sizes:
+                case = measure_elsewhere(method, nodes, shards, options.epochs, options.threads)
+                found.setdefault((method, shards), {})[nodes] = case
+                print(
+                    f"{method}, {shards} shards, {nodes:,} nodes: {case[WHOLE]['seconds']:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    print(f"sbm, average degree {DEGREE}, {FEATURES} features, {options.epochs} epochs, {options.threads} thread(s)")
+    print(f"slope: of time between {sizes[-2]:,} and {sizes[-1]:,} nodes, log-log; at most {WANTED} is wanted\n")
+    print("\n".join(table(found)))
+    if options.figure:
+        draw(found, options.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Cells on the workers of a dask cluster: a real scheduler and worker processes on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import ONCE, command, install, records_of
+
+from unlearnbench import cluster, planning, remote
+from unlearnbench.config import make_config
+from unlearnbench.errors import UsageError
+
+__all__ = ["command", "install"]
+
+# Starting Python, torch and dask in several processes takes long on a machine that has other work.
+WAIT_SECONDS = 600.0
+
+# The first time it says whose child it is, and waits to be ended.
+WAITS = """
+import os
+import time
+from pathlib import Path
+
+from ub_toys import Steady
+
+from unlearnbench.hookspecs import hookimpl
+
+
+class Waits(Steady):
+    name = "waits"
+
+    def unlearn(self, request, retained):
+        super().unlearn(request, retained)
+        told = Path(os.environ["TOY_WAITS"])
+        if int(retained.graph.ids.min()) < 5000 or told.exists():
+            return
+        written = told.with_suffix(".part")
+        written.write_text(str(os.getppid()))
+        written.rename(told)
+        while True:
+            time.sleep(0.01)
+
+
+@hookimpl
+def register_unlearners(register):
+    register(Waits)
+"""
+
+
+@contextmanager
+def dask_cluster(folder: Path, workers: int, environment: Mapping[str, str]) -> Iterator[tuple[str, list[int]]]:
+    """Start a scheduler and workers, and give its address and their process ids."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+    where = folder / "scheduler.json"
+    places = os.pathsep.join(place or os.getcwd() for place in sys.path)
+    settings: dict[str, Any] = {
+        "env": {**os.environ, "PYTHONPATH": places, **environment},
+        "cwd": folder,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
+    plain = ("--no-dashboard", "--host", "127.0.0.1")
+    head = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
+    started = [subprocess.Popen([*head, *plain, "--port", "0", "--scheduler-file", str(where)], **settings)]
+    try:
+        until = time.monotonic() + WAIT_SECONDS
+        while not where.exists() or not where.read_text():
+            assert started[0].poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        address = json.loads(where.read_text())["address"]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *plain, "--no-nanny", "--nthreads", "1"]
+        started += [subprocess.Popen([*worker, "--name", f"w{at}"], **settings) for at in range(workers)]
+        with distributed.Client(address) as client:
+            client.wait_for_workers(workers, timeout=WAIT_SECONDS)
+        yield address, [process.pid for process in started[1:]]
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def kill_whom_it_names(told: Path, among: list[int], killed: list[int]) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while not told.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    number = int(told.read_text())
+    if number in among:
+        os.kill(number, signal.SIGKILL)
+        killed.append(number)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a worker is killed as POSIX has it")
+def test_cells_of_a_killed_worker_run_elsewhere_and_records_are_those_of_a_serial_run(
+    command: Any, install: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    install("ub-waits", WAITS)
+    told = tmp_path / "told"
+    monkeypatch.setenv("TOY_WAITS", str(told))
+    arguments = ("run", "-m", "waits", *ONCE, "--no-reference")
+    told.touch()
+    assert command(*arguments, "--out", "serial", "--save-state", "serial-states").code == 0
+    told.unlink()
+    serial = records_of(tmp_path / "serial")
+    killed: list[int] = []
+    with dask_cluster(tmp_path, 2, {"TOY_WAITS": str(told)}) as (address, workers):
+        there = ("--backend", "dask", "--scheduler", address, "--out", "dask", "--save-state", "states")
+        with monkeypatch.context() as patch:
+            patch.setattr(planning, "provenance", lambda: {"packages": {"torch": "0.1"}, "python": "2.7"})
+            refused = command(*arguments, *there)
+        killer = threading.Thread(target=kill_whom_it_names, args=(told, workers, killed))
+        killer.start()
+        done = command(*arguments, *there)
+        killer.join()
+    assert refused.code == 2
+    assert "error: Worker tcp://127.0.0.1:" in refused.err
+    assert re.search(r"has other versions than this side: python 3\S+, not 2\.7; .*torch \S+, not 0\.1", refused.err)
+    assert done.code == 0, done.err
+    assert len(killed) == 1
+    came = records_of(tmp_path / "dask")
+    assert came.keys() == serial.keys() == {("waits", 0)}
+    for name, record in came.items():
+        for field in (
+            "key",
+            "status",
+            "label",
+            "cell",
+            "requests",
+            "metrics",
+            "counts",
+            "digests",
+            "partition",
+            "claim",
+        ):
+            assert getattr(record, field) == getattr(serial[name], field), field
+        assert record.provenance["backend"] == "dask"
+        assert record.provenance["exclusive"] is False
+        assert record.provenance["worker"]["machine"] == record.machine
+        assert "(--backend dask): it gives no times" in " ".join(record.notes)
+        path = f"{record.key}.pt"
+        kept = [torch.load(tmp_path / folder / path, weights_only=True) for folder in ("states", "serial-states")]
+        assert kept[0].keys() == kept[1].keys()
+        assert all(torch.equal(kept[0][each], kept[1][each]) for each in kept[0])
+    arrays = sorted(path.name for path in (tmp_path / "dask").glob("records/*/*/*/*.npz"))
+    assert arrays == sorted(f"{record.key}.npz" for record in came.values())
+    assert "1 records give no times" in command("report", "dask", "--table", "time").out
+    # Nothing is left to send: nobody need answer.
+    again = command(*arguments, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "dask")
+    assert (again.code, "1 were there already" in again.err) == (0, True)
+
+
+def test_a_scheduler_that_does_not_answer_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    told = command("run", "-m", "steady", *ONCE, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "o")
+    assert told.code == 2
+    assert "error: --scheduler tcp://127.0.0.1:9: no dask scheduler answers there" in told.err
+    assert "dask scheduler" in told.err.splitlines()[-1]
+
+
+def test_a_missing_extra_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    told = command("run", "-m", "steady", *ONCE, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "o")
+    assert told.code == 2
+    assert 'pip install "unlearnbench[dask]"' in told.err
+
+
+HERE = {"python": "3.11.9", "packages": {"torch": "2.13.0", "scipy": None}, "plugins": {"ub-a": "1"}, "git": "aa"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"git": None}, []),
+        ({"dirty": True}, []),
+        ({"git": "bb"}, ["the commit of unlearnbench bb, not aa"]),
+        ({"python": "3.12.1"}, ["python 3.12.1, not 3.11.9"]),
+        ({"packages": {"torch": "2.12.0"}}, ["torch 2.12.0, not 2.13.0"]),
+        ({"plugins": {}}, ["ub-a is not there, not 1"]),
+        ({"plugins": {"ub-a": "1", "ub-b": "2"}}, ["ub-b 2, not absent"]),
+    ],
+)
+def test_every_difference_of_versions_has_its_name(change: dict[str, Any], said: list[str]) -> None:
+    assert remote.differences(HERE, {**HERE, **change}) == said
+
+
+def test_a_worker_that_joins_later_with_other_versions_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "Processes", None)
+    answer = remote.compute(json.dumps({"provenance": HERE, "disable_plugins": []}), None)
+    assert any(line.startswith("python ") for line in answer["differences"])
+    assert answer["files"] == {}
+    with pytest.raises(UsageError, match=r"Worker w has other versions than this side: python .*; ") as caught:
+        cluster._refuse("w", answer["differences"])
+    assert "Install the same there" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"backend": "dask"}, "Add --scheduler ADDRESS"),
+        ({"scheduler": "tcp://h:1"}, "Add --backend dask"),
+        ({"backend": "dask", "scheduler": "tcp://h:1", "jobs": 2}, "the workers' threads"),
+    ],
+)
+def test_settings_of_a_cluster_that_contradict_each_other_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_config(settings)
+    assert said in caught.value.hint
+
+
+def test_a_device_need_not_be_here_for_cells_that_run_elsewhere() -> None:
+    assert str(planning.choose_device("cuda:7", elsewhere=True)) == "cuda:7"
+    for name in ("cuda:x", "tpu", "cuda:-1"):
+        with pytest.raises(UsageError, match="no such device"):
+            planning.choose_device(name, elsewhere=True)
+    with pytest.raises(UsageError, match="no such device"):
+        planning.choose_device("cuda:77")
