@@ -34,7 +34,17 @@ PAGES += [
     f"docs/{name}.md"
     for name in (
         *("cli", "plugin_hooks", "protocol", "datasets", "statistics", "tables", "audits", "graphrevoker"),
-        *("report_page", "index", "concepts", "reproduce", "results_format", "machines", "models", "performance"),
+        *(
+            "report_page",
+            "index",
+            "concepts",
+            "reproduce",
+            "findings",
+            "results_format",
+            "machines",
+            "models",
+            "performance",
+        ),
         *("python_api", "submitting"),
     )
 ]

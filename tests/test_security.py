@@ -20,7 +20,7 @@ from graph_samples import Bomb, user_graph
 from plugin_samples import TOYS, Write
 from record_samples import make_record
 
-from unlearnbench.cli import progress
+from unlearnbench.cli.bar import compute_with_bar
 from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
 from unlearnbench.execution import make_plan
@@ -239,7 +239,7 @@ def test_a_progress_bar_reads_no_markup(monkeypatch: pytest.MonkeyPatch, tmp_pat
     plan.wanted = [replace(cell, dataset=replace(cell.dataset, label="x[/b]"))]
     plan.graphs["x[/b]"] = plan.graphs["toy"]
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert [record.status for record in progress._bar(plan, run_cell)] == ["diverged"]
+    assert [record.status for record in compute_with_bar(plan, run_cell)] == ["diverged"]
     assert "x[/b]" in said.getvalue()
 
 
