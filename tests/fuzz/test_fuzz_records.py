@@ -175,4 +175,6 @@ def test_a_record_of_any_values_is_shown_or_refused_by_name(
             frame = load_records(root)
         render(build_tables(frame, table, str(root)), style).encode("utf-8")
     if errors:
-        assert str(path) in errors[0].message or isinstance(errors[0], NothingMatchedError)
+        # A record need not say how nodes were split; a comparison that must know it names the cell and the key.
+        lacks_split = "the split of the records is" in errors[0].message
+        assert str(path) in errors[0].message or lacks_split or isinstance(errors[0], NothingMatchedError)
