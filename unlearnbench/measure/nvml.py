@@ -89,7 +89,7 @@ class Nvml:
         try:
             count = self._module.nvmlDeviceGetCount()
             names = [self._module.nvmlDeviceGetName(self._module.nvmlDeviceGetHandleByIndex(i)) for i in range(count)]
-        except Exception:
+        except Exception:  # an old or foreign module raises its own; a name is no reason to end a run
             return []
         return sorted(name.decode() if isinstance(name, bytes) else str(name) for name in names)
 
@@ -99,7 +99,7 @@ class Nvml:
             return None
         try:
             version = self._module.nvmlSystemGetDriverVersion()
-        except Exception:
+        except Exception:  # as above
             return None
         return version.decode() if isinstance(version, bytes) else str(version)
 

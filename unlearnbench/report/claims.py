@@ -18,7 +18,7 @@ from unlearnbench.report.designs import METHOD
 from unlearnbench.report.frame import VIEWS
 from unlearnbench.report.grouping import REFERENCE
 from unlearnbench.report.published import Published, of_cell
-from unlearnbench.report.table import Table, origin_notes
+from unlearnbench.report.table import Table, origin_notes, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
 
 BASELINES = ("sisa", "grapheraser")
@@ -119,14 +119,18 @@ def _table(name: str, view: str, claims: list[Claim]) -> Table:
         ps = [adjusted[at, method] for method in BASELINES]
         said = verdict([one.leads[method] for method in BASELINES], ps)
         lines.append(_shown(one, ps, said))
-        raw.append(_raw(name, one, ps, said))
+        raw.append(with_facets(name, one.found, pd.DataFrame([_raw(one, ps, said)]), against="paper"))
     facets = claims[0].found.group.facets
     caption = (
         f"What the paper claims of {METHOD}, view {view}: {len(claims)} cells on {facets['device']},"
         f" forgetting {facets['forget']}."
     )
     return Table(
-        name, caption, pd.DataFrame(lines), pd.DataFrame(raw), tuple(_notes(claims, [r["ordering"] for r in raw]))
+        name,
+        caption,
+        pd.DataFrame(lines),
+        pd.concat(raw, ignore_index=True),
+        tuple(_notes(claims, [line["ordering"] for line in lines])),
     )
 
 
@@ -160,13 +164,9 @@ def _shown(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, str]:
     return {**line, "ordering": said}
 
 
-def _raw(name: str, one: Claim, ps: Sequence[float | None], said: str) -> dict[str, Any]:
-    facets = one.found.group.facets
+def _raw(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, Any]:
     centre, low, high = _from_printed(one)
     line: dict[str, Any] = {
-        "table": name,
-        **{key: facets[key] for key in ("protocol", "forget", "dataset", "dataset_sha256", "model", "device")},
-        "against": "paper",
         "view": one.view,
         "n": one.n,
         "f1_micro_mean": one.ours.mean,
@@ -183,7 +183,7 @@ def _raw(name: str, one: Claim, ps: Sequence[float | None], said: str) -> dict[s
             line[f"to_{method}_{key}"] = getattr(paired, key) if paired else None
         if method != REFERENCE:
             line[f"to_{method}_p_holm"] = p
-    return {**line, "ordering": said, **{key: value for key, value in facets.items() if key.endswith("_config")}}
+    return {**line, "ordering": said}
 
 
 def _notes(claims: list[Claim], orderings: list[str]) -> Iterator[str]:
