@@ -55,7 +55,9 @@ class RunConfig(BaseModel):
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
     threads: int = Field(default=1, ge=1, le=MOST_THREADS, description="Threads of torch.")
     deterministic: bool = Field(default=False, description="Refuse operations that may give other bits each time.")
-    overwrite: Literal["only-missing", "never", "always"] = Field(default="only-missing", description="What to rerun.")
+    overwrite: Literal["only-missing", "busy", "never", "always"] = Field(
+        default="only-missing", description="What to rerun."
+    )
     reference: bool = Field(default=True, description="Run Retrain along.")
     save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")
     disable_plugins: list[str] = Field(default_factory=list, description="Plugins that are not loaded.")

@@ -29,8 +29,8 @@ from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
 from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
 
-POLICIES = ("only-missing", "never", "always")
-Policy = Literal["only-missing", "never", "always"]
+POLICIES = ("only-missing", "busy", "never", "always")
+Policy = Literal["only-missing", "busy", "never", "always"]
 
 STALE_SECONDS = 3600.0
 _ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
@@ -180,7 +180,8 @@ class Store:
         Args:
             key: The cell's key.
             policy: `only-missing`: what has no whole record of this machine, failed cells again
-                too; `never`: only what has no file at all, so that nothing is written over;
+                too; `busy`: that, and what was timed while other work kept the machine busy;
+                `never`: only what has no file at all, so that nothing is written over;
                 `always`: everything.
 
         Raises:
@@ -193,6 +194,9 @@ class Store:
             return not (self._files(key) or self._files(key, ".error.json"))
         if policy == "only-missing":
             return not self.has(key)
+        if policy == "busy":
+            # A refusal or a divergence has no time to make better.
+            return not self.has(key) or self._was_busy(key)
         raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
 
     def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
@@ -269,6 +273,10 @@ class Store:
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
         """Remove temporary files that killed writers left behind: see `remove_temporaries`."""
         return remove_temporaries(self.root, older_than)
+
+    def _was_busy(self, key: str) -> bool:
+        record = self.find(key)
+        return record is not None and record.status == "ok" and record.provenance.get("exclusive") is not True
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):

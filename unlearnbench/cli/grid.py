@@ -105,8 +105,8 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
         ),
         click.option(
             "--overwrite",
-            type=click.Choice(["only-missing", "never", "always"]),
-            help="What to compute again.  [default: only-missing]",
+            type=click.Choice(["only-missing", "busy", "never", "always"]),
+            help="What to compute again; busy: also what was timed on a busy machine.  [default: only-missing]",
         ),
         click.option(
             "--isolate", is_flag=True, help="Give each cell a process of its own: what ends it ends no other."
