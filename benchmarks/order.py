@@ -99,12 +99,12 @@ def compare(model: str, graphs: Sequence[Graph], epochs: int, rounds: int) -> No
     for order, parts in orders.items():
         layout = Ragged(parts, Noise(range(len(parts)), torch.device("cpu")))
         ready[order] = (make(model, parts, order == "(AX)W"), layout)
-        train(*ready[order], labels, replace(training, epochs=2))
+        train(*ready[order], labels, training, range(2))
     found: dict[str, list[float]] = {order: [] for order in orders}
     for _ in range(rounds):
         for order, values in found.items():
             start = time.process_time()
-            train(*ready[order], labels, training)
+            train(*ready[order], labels, training, range(training.epochs))
             values.append((time.process_time() - start) / epochs)
     edges = STEPS[model] * sum(graph.num_edges + graph.num_nodes for graph in graphs)
     touched = [non_zeros(orders["A(XW)"]) + edges, non_zeros(orders["(AX)W"])]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ from command_line import ONCE, SMALL, Process, command, install, records_of
 from rich.console import Console, Group
 
 from unlearnbench.cli.bar import CellBar, cell_bar
+from unlearnbench.config import make_config
+from unlearnbench.execution import make_plan
 from unlearnbench.measure.clock import Meter
+from unlearnbench.plugins import load_catalogue
 from unlearnbench.report.render import render
 from unlearnbench.report.table import Table
+from unlearnbench.runner import run_cell
 
 __all__ = ["command", "install"]
 
@@ -163,13 +168,52 @@ def test_no_color_is_kept_to(refused: bool, monkeypatch: pytest.MonkeyPatch) -> 
     assert bool(colours) != refused
 
 
-def test_phases_are_told_as_they_begin() -> None:
-    told: list[str] = []
-    meter = Meter(torch.device("cpu"), watch=told.append)
+def test_phases_and_epochs_are_told_as_they_begin() -> None:
+    told: list[tuple[str, int, int]] = []
+    meter = Meter(torch.device("cpu"), watch=lambda *what: told.append(what))
     with meter.phase("unlearn"), meter.phase("retrain"):
-        assert told == ["unlearn", "unlearn/retrain"]
+        assert told == [("unlearn", 0, 0), ("unlearn/retrain", 0, 0)]
+        meter.epoch(3, 100)
+        assert told[-1] == ("unlearn/retrain", 3, 100)
     with meter.phase("evaluate"):
-        assert told[-1] == "evaluate"
+        assert told[-1] == ("evaluate", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "phases"),
+    [
+        ("retrain", {"fit/train": {100}, "unlearn/retrain": {100}}),
+        (
+            "graphrevoker[num_shards=2]",
+            {
+                "fit/partition": {30},
+                "fit/train": {100},
+                "fit/aggregate": {20},
+                "unlearn/retrain": {100},
+                "unlearn/aggregate": {20},
+            },
+        ),
+    ],
+)
+def test_every_epoch_of_training_is_told(method: str, phases: dict[str, set[int]], tmp_path: Path) -> None:
+    told: dict[str, list[tuple[int, int]]] = {}
+
+    def watch(phase: str, epoch: int, epochs: int) -> None:
+        if epochs:
+            told.setdefault(phase, []).append((epoch, epochs))
+
+    settings = {
+        "datasets": ["sbm[num_nodes=100,num_edges=400,num_classes=2,num_features=4]"],
+        "methods": [method],
+    }
+    config = make_config({**settings, "repetitions": 1, "reference": False, "out": tmp_path})
+    plan = make_plan(config, load_catalogue())
+    (cell,) = plan.cells
+    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], replace(plan.around, watch=watch))
+    assert record.status == "ok"
+    assert told == {
+        phase: [(epoch, total) for total in totals for epoch in range(1, total + 1)] for phase, totals in phases.items()
+    }
 
 
 def test_without_a_terminal_nothing_moves_and_an_interruption_says_how_to_go_on(tmp_path: Path) -> None:

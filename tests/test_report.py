@@ -16,7 +16,7 @@ from record_samples import make_record
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.record import Record
 from unlearnbench.report import frame_of, load_records
-from unlearnbench.report.aggregate import aggregate
+from unlearnbench.report.aggregate import Aggregate, aggregate
 from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import shown_forget, shown_method
 from unlearnbench.report.grouping import distinguish, group_records
@@ -36,10 +36,13 @@ def only(tables: list[Table]) -> Table:
     return tables[0]
 
 
+def aggregate_of(*records: Record) -> Aggregate:
+    (group,) = group_records(frame_of(records))
+    return aggregate(group)
+
+
 def numbers(*records: Record) -> pd.DataFrame:
-    groups = group_records(frame_of(records))
-    assert len(groups) == 1
-    return aggregate(groups[0]).data.set_index("method")
+    return aggregate_of(*records).data.set_index("method")
 
 
 def table(*records: Record, name: str = "summary") -> Table:
@@ -308,6 +311,36 @@ def test_times_of_a_busy_machine_are_marked(exclusive: bool | None) -> None:
     assert cell(other, "sisa", "unlearn s") == "1.000"
     assert cell(other, "sisa", "x of Retrain") == "1.00 *"
     assert "* records that may have met a busy machine: sisa 1/1." in shown.notes
+
+
+def repeated(method: str, seconds: dict[float, bool], shards_hit: int | None = None) -> list[Record]:
+    """Make a record per repetition from its seconds and whether the machine was quiet."""
+    return [
+        make_record(method, repetition, seconds=one, exclusive=quiet, shards_hit=shards_hit)
+        for repetition, (one, quiet) in enumerate(seconds.items())
+    ]
+
+
+def test_three_quiet_repetitions_leave_busy_ones_out_of_times_and_of_nothing_else() -> None:
+    reference = repeated("retrain", {1.0: True, 2.0: True, 4.0: True, 90.0: False})
+    found = aggregate_of(*reference, *repeated("sisa", {2.0: True, 4.0: True, 8.0: True, 5.0: False}, shards_hit=7))
+    row = found.data.set_index("method").loc["sisa"]
+    assert (row["n"], row["time_n"], row["quiet_n"], row["timed"]) == (4, 3, 3, 3)
+    assert row["unlearn_seconds_mean"] == pytest.approx(14 / 3)
+    assert (row["times_retrain"], row["times_retrain_n"]) == (pytest.approx(2.0), 3)
+    assert row["shards_hit"] == 7
+    assert any(note.startswith("2 of 8 records met a busy machine and give no times") for note in found.time_notes)
+
+
+def test_two_quiet_repetitions_leave_nothing_out_and_the_mark_stays() -> None:
+    reference = repeated("retrain", {1.0: True, 2.0: True, 4.0: True, 90.0: False})
+    found = aggregate_of(*reference, *repeated("sisa", {2.0: True, 4.0: True, 8.0: False, 90.0: True}))
+    row = found.data.set_index("method").loc["sisa"]
+    assert row["time_n"] == 3
+    pairs = [row["times_retrain_n"], row["ratio_quiet_n"]]
+    assert pairs == [4, 2]
+    shown = table(*repeated("sisa", {2.0: True, 4.0: True, 8.0: False}))
+    assert cell(shown, "sisa", "unlearn s") == "4.667 ± 3.055 *"
 
 
 def test_memory_is_the_gpus_where_there_is_one_and_empty_with_a_reason_otherwise() -> None:

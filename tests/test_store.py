@@ -15,7 +15,7 @@ from record_samples import make_record
 
 from unlearnbench.errors import UsageError
 from unlearnbench.files import safe_name
-from unlearnbench.record import DamagedRecordError, SchemaVersionError, read_record
+from unlearnbench.record import DamagedRecordError, Record, SchemaVersionError, read_record
 from unlearnbench.store import Store, read_records
 
 
@@ -115,7 +115,12 @@ def test_outcomes_and_failures_are_not_mixed_up(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [("only-missing", [False, True, True, True]), ("never", [False, False, False, True]), ("always", [True] * 4)],
+    [
+        ("only-missing", [False, True, True, True]),
+        ("busy", [False, True, True, True]),
+        ("never", [False, False, False, True]),
+        ("always", [True] * 4),
+    ],
 )
 def test_policies(store: Store, policy: str, expected: list[bool]) -> None:
     done, failed, damaged, new = (
@@ -130,8 +135,24 @@ def test_policies(store: Store, policy: str, expected: list[bool]) -> None:
     assert [store.wanted(r.key, policy) for r in (done, failed, damaged, new)] == expected  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (make_record(), False),
+        (make_record(exclusive=False), True),
+        (make_record(exclusive=None), True),
+        (make_record(exclusive=False, backend="processes"), True),
+        (make_record(exclusive=False, status="refused"), False),
+        (make_record(exclusive=False, status="diverged"), False),
+    ],
+)
+def test_what_was_timed_on_a_busy_machine_is_wanted_again(store: Store, record: Record, expected: bool) -> None:
+    store.save(record)
+    assert store.wanted(record.key, "busy") is expected
+
+
 def test_an_unknown_policy_and_a_key_that_is_none_are_refused(store: Store) -> None:
-    with pytest.raises(UsageError, match="only-missing, never, always"):
+    with pytest.raises(UsageError, match="only-missing, busy, never, always"):
         store.wanted(make_record().key, "sometimes")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="hexadecimal"):
         store.has("*")

@@ -18,7 +18,7 @@ from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.containment import contained, is_out_of_memory
 from unlearnbench.errors import RefusedError
-from unlearnbench.measure.clock import Meter
+from unlearnbench.measure.clock import Meter, Watch, unwatched
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.record import Record
 
@@ -41,7 +41,7 @@ class Surroundings:
         provenance: Versions of packages and plugins, commit.
         backend: How cells are run; times from others than `serial` are not compared.
         deterministic: Whether torch refuses operations that may give other bits from call to call.
-        watch: Told the name of each phase of a cell as it begins.
+        watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
     """
 
     device: torch.device
@@ -51,7 +51,7 @@ class Surroundings:
     provenance: Mapping[str, Any]
     backend: str = SERIAL
     deterministic: bool = False
-    watch: Callable[[str], None] = lambda name: None
+    watch: Watch = unwatched
 
 
 @dataclass

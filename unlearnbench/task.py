@@ -6,7 +6,7 @@ query holds the retained training nodes and the nodes asked for, without labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -68,6 +68,10 @@ class Listener(Protocol):
         """Add to named counts."""
         ...
 
+    def epoch(self, number: int, total: int) -> None:
+        """Take note that an epoch begins, counted from 1."""
+        ...
+
 
 class Silent:
     """A listener that measures nothing."""
@@ -77,6 +81,9 @@ class Silent:
         return nullcontext()
 
     def count(self, **amounts: int) -> None:
+        """Do nothing."""
+
+    def epoch(self, number: int, total: int) -> None:
         """Do nothing."""
 
 
@@ -173,6 +180,12 @@ class Task:
     def count(self, **amounts: int) -> None:
         """Add to the harness's counts: `shards_hit`, `node_epochs`, `steps`."""
         self.listener.count(**amounts)
+
+    def epochs(self, total: int) -> Iterator[int]:
+        """Count 0 to `total - 1`, and let the harness show in which epoch a method is."""
+        for epoch in range(total):
+            self.listener.epoch(epoch + 1, total)
+            yield epoch
 
     def query(self, targets: Tensor, view: View) -> Query:
         """Ask about training nodes of this task (an aggregator learns from such answers)."""

@@ -53,7 +53,7 @@ class Attention(LearnedAggregator):
         optimiser = torch.optim.Adagrad(network.parameters(), lr=settings.lr, initial_accumulator_value=1e-8)
         order = task.generator("attention", "batches")
         noise = task.generator("attention", "dropout")
-        for _ in range(settings.epochs):
+        for _ in task.epochs(settings.epochs):
             shuffled = torch.randperm(num_nodes, generator=order).to(device)
             for batch in shuffled.split(settings.batch_size):
                 optimiser.zero_grad()

@@ -150,7 +150,7 @@ def trained(
     ask, seen, losses = network.answering([stage]), dict[str, Tensor](), Losses()
     newest = {layer: (affected[layer], weights[layer]) for layer in layers}
     asked = changes(layers, earlier, stage, newest, seen)
-    for _ in range(params.epochs):
+    for _ in retained.epochs(params.epochs):
         with torch.no_grad():
             ask(asked)
         step: dict[str, float] = {}

@@ -126,7 +126,7 @@ class Contrastive(LearnedAggregator):
         heard = self.heard(members)
         pairs = PairSource(self.rules, graph, members.shard, num_members, task.generator("contrastive", "pairs"))
         order = task.generator("contrastive", "batches")
-        for _ in range(params.epochs):
+        for _ in task.epochs(params.epochs):
             shuffled = torch.randperm(num_nodes, generator=order).to(embeddings.device)
             for anchors in shuffled.split(params.batch_size):
                 optimiser.zero_grad()

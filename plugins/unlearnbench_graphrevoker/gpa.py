@@ -91,7 +91,7 @@ class GraphPropertyAware(Partitioner):
         inputs = prepare_inputs(x, graph.edge_index, params.hidden)
         objective = Objective(task, params)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
-        for _ in range(params.epochs):
+        for _ in task.epochs(params.epochs):
             optimiser.zero_grad()
             objective(network(inputs)).backward()
             if params.clip:

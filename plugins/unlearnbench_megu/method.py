@@ -71,7 +71,7 @@ def fine_tune(
     noise = Noise([retained.key("megu", "dropout")], task.device)
     optimiser = torch.optim.SGD([*network.parameters(), *operator.parameters()], lr=params.lr)
     ask, losses = network.answering([unlinked], noise), list[tuple[float, float]]()
-    for noise.step in range(params.epochs):
+    for noise.step in retained.epochs(params.epochs):
         ((_, logits),) = ask()
         operated: Tensor = operator(logits)
         forget = forgetting(logits[gone], operated[gone], said[gone])

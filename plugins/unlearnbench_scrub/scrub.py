@@ -71,7 +71,7 @@ def teach(
     forget, retain = student.answering([former], noises[0]), student.answering([graph], noises[1])
     optimiser = torch.optim.Adam(student.parameters(), lr=params.lr)
     losses, ascents = Losses(), min(params.max_steps, params.epochs)
-    for epoch in range(params.epochs):
+    for epoch in retained.epochs(params.epochs):
         away: float | None = None
         for noise in noises:
             noise.step = epoch

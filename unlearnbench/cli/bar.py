@@ -39,7 +39,7 @@ class Lines:
 
 
 class CellBar(Bar):
-    """Cells done with the time that is left, and below it one line: which cell, in which phase."""
+    """Cells done with the time that is left, and below it one line: which cell, in which phase and epoch."""
 
     cell = "starting"
     phase = ""
@@ -72,8 +72,8 @@ def compute_with_bar(plan: Plan, compute: Compute) -> list[Record]:
             if progress.record is not None and progress.record.status != "ok":
                 console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
 
-        def watch(phase: str) -> None:
-            bar.phase = phase
+        def watch(phase: str, epoch: int, epochs: int) -> None:
+            bar.phase = f"{phase}, epoch {epoch} of {epochs}" if epochs else phase
 
         return execute(replace(plan, around=replace(plan.around, watch=watch)), tell, compute)
 

@@ -268,7 +268,7 @@ def _train_lockstep(
     of_step = (step,) if step else ()
     noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
     layout = Ragged(graphs, noise)
-    train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training)
+    train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training, task.epochs(task.training.epochs))
     task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)
     return Networks(make, stack.fresh(), len(graphs))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -11,7 +13,7 @@ from unlearnbench.gnn.models import Stack
 from unlearnbench.task import Training
 
 
-def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> None:
+def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epochs: Iterable[int]) -> None:
     """Train in place: Adam on the sum of the networks' mean cross-entropies.
 
     The sum has, for each network, the gradient of its own mean: no parameter of one network
@@ -21,7 +23,8 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> N
         stack: The networks, freshly drawn.
         layout: Their graphs; its noise drives dropout.
         labels: int64, one a row of the layout.
-        training: Epochs, learning rate, weight decay.
+        training: Learning rate and weight decay.
+        epochs: Their numbers, from 0 on.
     """
     parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(parameters, lr=training.lr, weight_decay=training.weight_decay, fused=True)
@@ -29,7 +32,7 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training) -> N
         [torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=labels.device) for graph in layout.graphs()]
     )
     stack.train()
-    for epoch in range(training.epochs):
+    for epoch in epochs:
         if layout.noise is not None:
             layout.noise.step = epoch
         rows = stack.head(stack.embed(layout), layout)

@@ -13,6 +13,12 @@ import torch
 from unlearnbench.measure.memory import Sizes, Source, gpu_memory, resident_memory
 from unlearnbench.measure.nvml import GpuProcessMemory, Reading
 
+Watch = Callable[[str, int, int], None]
+
+
+def unwatched(phase: str, epoch: int, epochs: int) -> None:
+    """Watch nothing."""
+
 
 def synchroniser(device: torch.device) -> Callable[[], None]:
     """Make the call that waits until a device has finished all it was given."""
@@ -71,14 +77,15 @@ class Meter:
     Args:
         device: Where the cell computes.
         instruments: What to read; None chooses by the device.
-        watch: Told the name of each phase before its clock starts.
+        watch: Told the name of each phase before its clock starts, with 0 and 0, and each epoch in it, with its
+            number from 1 and how many there are.
     """
 
     def __init__(
         self,
         device: torch.device,
         instruments: Instruments | None = None,
-        watch: Callable[[str], None] = lambda name: None,
+        watch: Watch = unwatched,
     ) -> None:
         self.device = device
         self.counts: dict[str, int] = {}
@@ -117,6 +124,10 @@ class Meter:
         for name, amount in amounts.items():
             self.counts[name] = self.counts.get(name, 0) + int(amount)
 
+    def epoch(self, number: int, total: int) -> None:
+        """Tell whoever watches that an epoch of the innermost phase begins."""
+        self._watch(self._stack[-1].row["name"] if self._stack else "", number, total)
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure what happens inside, under this name; inside another phase, under `outer/name`."""
@@ -143,7 +154,7 @@ class Meter:
             # The reset below would lose what the outer phase has used so far.
             outer.fold(self._peaks())
         opened = _Open({"name": f"{outer.row['name']}/{name}" if outer else name})
-        self._watch(opened.row["name"])
+        self._watch(opened.row["name"], 0, 0)
         for source in self._memory:
             opened.row.update(source.reset())
         self._stack.append(opened)

@@ -9,13 +9,14 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.against import OUTSIDE, Matched, matched, read, request_note
-from unlearnbench.report.aggregate import Aggregate, seconds_by_unit
+from unlearnbench.report.aggregate import Aggregate
 from unlearnbench.report.averages import mean
 from unlearnbench.report.columns import UNLEARN, time_notes
 from unlearnbench.report.designs import ABLATIONS, WHOLE, find_designs
-from unlearnbench.report.grouping import REFERENCE, reference_row, timed_records
+from unlearnbench.report.grouping import REFERENCE, reference_row
 from unlearnbench.report.published import of_cell
 from unlearnbench.report.table import Table, origin_notes, shown_count, shown_names, with_facets
+from unlearnbench.report.timed import paired_times, timed_records
 
 
 def against_time_tables(name: str, found: Aggregate) -> list[Table]:
@@ -32,22 +33,21 @@ def against_time_tables(name: str, found: Aggregate) -> list[Table]:
         return []
     base_name = WHOLE if name in ABLATIONS else "Retrain"
     _, timed, _ = timed_records(found.group)
-    by_row = {row: seconds_by_unit(timed[timed["row"] == row]) for row in found.group.rows}
+    by_row = {row: timed[timed["row"] == row] for row in found.group.rows}
     names = dict(zip(found.data["method"], shown_names(found), strict=True))
     data = {str(row["method"]): row for _, row in found.data.iterrows()}
     lines, raw = [], []
     for pair in pairs:
         base, printed_base = bases[pair.row]
-        mine, others = by_row[pair.row], by_row.get(base, {})
-        both = sorted(mine.keys() & others.keys())
-        logs = [math.log(mine[unit].seconds / others[unit].seconds) for unit in both]
+        pairs_of_times = paired_times(by_row[pair.row], by_row[base]) if base in by_row else []
+        logs = [math.log(both.mine / both.other) for both in pairs_of_times]
         printed = pair.printed.seconds
         ratio = printed / printed_base if printed and printed_base else None
         is_base = pair.row == base
         line = {
             "method": pair.row,
             "base": base,
-            "n": len(both),
+            "n": len(logs),
             "expected": found.group.units,
             "source": pair.printed.source,
             "published_seconds": printed,

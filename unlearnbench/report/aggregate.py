@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -17,8 +16,8 @@ from unlearnbench.report.grouping import (
     known,
     one_record_a_cell,
     reference_row,
-    timed_records,
 )
+from unlearnbench.report.timed import is_quiet, paired_times, quiet_notes, quiet_records, timed_records
 
 METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1_micro", "val_f1_macro")
 TIMES = ("unlearn_seconds", "partition_seconds", "train_seconds", "aggregate_seconds", "fit_seconds")
@@ -36,10 +35,11 @@ class Aggregate:
         data: One row per method in the order of `group.rows`. `n`: repetitions with status ok;
             `expected`: repetitions that any method of the group has. `<metric>_<view>_mean`,
             `_sd`: as stored, sample standard deviation. `<time>_mean`, `_sd` in seconds, over
-            `time_n` records of `machine`, of which `quiet_n` met a quiet machine.
-            `times_retrain`: geometric mean over `times_retrain_n` repetitions of the unlearning
-            time divided by Retrain's. Counts and memory: means over the timed records, memory
-            in MiB. `diverged`, `refused`, `failed`, `missing`: repetitions.
+            `time_n` records of `machine`, of which `quiet_n` met a quiet machine: all of them,
+            where three or more did. `times_retrain`: geometric mean over `times_retrain_n`
+            repetitions of the unlearning time divided by Retrain's. Memory in MiB: mean over
+            the same records as times; counts: over all of the machine's.
+            `diverged`, `refused`, `failed`, `missing`: repetitions.
         chosen: The records the metrics come from, one row per cell and view.
         machine: The machine whose times are used; empty if there is none.
         notes: What was left out, and why.
@@ -61,13 +61,14 @@ def aggregate(group: Group) -> Aggregate:
     reference, lack = reference_row(group)
     if lack:
         time_notes.append(f"No ratio: {lack}.")
-    reference_seconds = seconds_by_unit(timed[timed["row"] == reference])
+    time_notes += quiet_notes(timed)
     rows = []
     for name in group.rows:
         cells = chosen[chosen["row"] == name]
         row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
         row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"])
-        row |= _costs(timed[timed["row"] == name]) | _ratio(timed[timed["row"] == name], reference_seconds)
+        mine = timed[timed["row"] == name]
+        row |= _costs(quiet_records(mine), mine) | _ratio(mine, timed[timed["row"] == reference])
         rows.append(row)
     return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes))
 
@@ -98,40 +99,23 @@ def _metrics(ok: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-def _costs(timed: pd.DataFrame) -> dict[str, Any]:
-    quiet = int(timed["exclusive"].fillna(False).sum())
+def _costs(timed: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
+    quiet = int(is_quiet(timed).sum())
     found: dict[str, Any] = {"time_n": len(known(timed["unlearn_seconds"])), "quiet_n": quiet, "timed": len(timed)}
     for name in TIMES:
         values = known(timed[name])
         found[f"{name}_mean"], found[f"{name}_sd"] = mean(values), sample_sd(values)
-    for name in (*COUNTS, *MEMORY):
+    for name in MEMORY:
         found[name] = mean(known(timed[name]))
+    for name in COUNTS:
+        found[name] = mean(known(counted[name]))
     for kind in ("gpu", "rss"):
         found[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
     return found
 
 
-class Time(NamedTuple):
-    """An unlearning time, and whether the machine was quiet meanwhile."""
-
-    seconds: float
-    quiet: bool
-
-
-def seconds_by_unit(timed: pd.DataFrame) -> dict[tuple[int, int], Time]:
-    """Map (seed, repetition) to positive unlearning times; 0 never stands for a time."""
-    known_times = timed[timed["unlearn_seconds"] > 0]
-    known_times = known_times.assign(exclusive=known_times["exclusive"].fillna(False))
-    columns = (known_times[name] for name in ("seed", "repetition", "unlearn_seconds", "exclusive"))
-    return {
-        (int(seed), int(repetition)): Time(float(seconds), bool(quiet))
-        for seed, repetition, seconds, quiet in zip(*columns, strict=True)
-    }
-
-
-def _ratio(timed: pd.DataFrame, reference: Mapping[tuple[int, int], Time]) -> dict[str, Any]:
-    mine = seconds_by_unit(timed)
-    both = sorted(mine.keys() & reference.keys())
-    quiet = sum(mine[unit].quiet and reference[unit].quiet for unit in both)
-    ratios = [mine[unit].seconds / reference[unit].seconds for unit in both]
+def _ratio(timed: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:
+    pairs = paired_times(timed, reference)
+    ratios = [pair.mine / pair.other for pair in pairs]
+    quiet = sum(pair.quiet for pair in pairs)
     return {"times_retrain": geometric_mean(ratios), "times_retrain_n": len(ratios), "ratio_quiet_n": quiet}

@@ -14,6 +14,7 @@ from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import canonical
 from unlearnbench.report.grouping import REFERENCE, busiest_machine, distinguish, known
 from unlearnbench.report.table import Table
+from unlearnbench.report.timed import is_quiet, paired_times, quiet_records
 
 STAGES = {
     "partition s": "partition_seconds",
@@ -153,22 +154,24 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
         Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
         the ratios to Retrain within repetitions.
     """
-    references = part[part["method_name"] == REFERENCE].set_index(["deletions", "seed", "repetition"])
-    known_reference = references["unlearn_seconds"].to_dict()
+    references = {
+        int(str(deletions)): cells for deletions, cells in part[part["method_name"] == REFERENCE].groupby("deletions")
+    }
     rows: list[dict[str, Any]] = []
     for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
-        values = known(cells["unlearn_seconds"])
-        keys = zip(cells["deletions"], cells["seed"], cells["repetition"], strict=True)
-        pairs = [(mine, known_reference.get(key)) for mine, key in zip(cells["unlearn_seconds"], keys, strict=True)]
+        timed = quiet_records(cells)
+        values = known(timed["unlearn_seconds"])
+        reference = references.get(int(str(deletions)))
+        pairs = [] if reference is None else paired_times(cells, reference)
         rows.append(
             {
                 "method": method,
                 "deletions": int(str(deletions)),
                 "n": len(values),
-                "quiet": int(cells["exclusive"].fillna(False).sum()),
+                "quiet": int(is_quiet(timed).sum()),
                 "seconds": mean(values),
                 "sd": sample_sd(values),
-                "ratio": geometric_mean([mine / other for mine, other in pairs if other and mine > 0]),
+                "ratio": geometric_mean([pair.mine / pair.other for pair in pairs]),
                 "shards_hit": mean(known(cells["shards_hit"])),
             }
         )

@@ -171,26 +171,6 @@ def one_record_a_cell(group: Group) -> tuple[pd.DataFrame, list[str]]:
     return chosen, notes
 
 
-def timed_records(group: Group) -> tuple[str, pd.DataFrame, list[str]]:
-    """Choose the records whose times and memory may be compared: one machine's, run serially.
-
-    Returns:
-        The machine with the most such records (the first id of equals; empty if there is none),
-        one row per record, and notes on what was left out.
-    """
-    ok = group.frame[group.frame["status"] == "ok"].drop_duplicates(["row", *UNIT, "machine"])
-    serial = ok[ok["backend"] == "serial"]
-    machine = busiest_machine(serial)
-    timed = serial[serial["machine"] == machine]
-    notes = []
-    if len(ok) > len(serial):
-        notes.append(f"{len(ok) - len(serial)} records give no times: they did not run one after the other.")
-    if len(serial) > len(timed):
-        others = ", ".join(sorted(set(serial["machine"]) - {machine}))
-        notes.append(f"{len(serial) - len(timed)} records of other machines give no times ({others}).")
-    return machine, timed, notes
-
-
 def busiest_machine(frame: pd.DataFrame) -> str:
     """Name the machine with the most rows, the first id of equals; empty if there is no row."""
     counts = frame["machine"].value_counts()

@@ -15,8 +15,9 @@ from unlearnbench.report.averages import mean
 from unlearnbench.report.contrasts import overlap
 from unlearnbench.report.cost import Curve
 from unlearnbench.report.factorial import find_grids, matrix
-from unlearnbench.report.grouping import narrowed, timed_records
+from unlearnbench.report.grouping import narrowed
 from unlearnbench.report.table import Table, shown_statuses
+from unlearnbench.report.timed import quiet_records, timed_records
 
 OTHER = "other"
 PHASES: dict[str, tuple[str, dict[str, str]]] = {
@@ -141,7 +142,7 @@ def stacks(found: Aggregate, moment: str) -> list[Stack]:
     column, columns = PHASES[moment]
     drawn = []
     for row in found.group.rows:
-        cells = timed[(timed["row"] == row) & timed[column].notna()]
+        cells = quiet_records(timed[(timed["row"] == row) & timed[column].notna()])
         whole = mean(cells[column])
         if whole is None:
             continue

@@ -11,7 +11,8 @@ from unlearnbench.files import safe_name
 from unlearnbench.record import FAILURES
 from unlearnbench.report.aggregate import Aggregate
 from unlearnbench.report.frame import VIEWS
-from unlearnbench.report.grouping import UNIT, timed_records
+from unlearnbench.report.grouping import UNIT
+from unlearnbench.report.timed import quiet_records, timed_records
 
 
 def record_columns() -> list[str]:
@@ -30,6 +31,7 @@ def record_rows(found: Aggregate) -> dict[str, list[list[Any]]]:
     """
     chosen = found.chosen[found.chosen["status"] == "ok"]
     _, timed, _ = timed_records(found.group)
+    timed = pd.concat([quiet_records(part) for _, part in timed.groupby("row")]) if len(timed) else timed
     scored, clocked = (set(zip(part["machine"], part["key"], strict=True)) for part in (chosen, timed))
     listed: dict[str, list[list[Any]]] = {}
     for (row, *_), views in found.group.frame.groupby(["row", *UNIT, "machine", "key", "status"], sort=True):
