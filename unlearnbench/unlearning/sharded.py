@@ -24,6 +24,12 @@ from unlearnbench.unlearning.hearing import Hearing
 # stay below this many numbers (1 GiB of float32), and the rows of a layer below this many.
 _MOST_FEATURES = 2**28
 _MOST_ROWS = 2**20
+# Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
+# below so many numbers (1 GiB of float32, of which a group takes a few), however many shards there are.
+# Graphs of some 100,000 training nodes, with 500 features and 20 edges each, are still one group.
+_MOST_TRAINED = 2**28
+# An edge in training: its two ends, and index and value in the matrix that passes messages forth and the one back.
+_NUMBERS_AN_EDGE = 10
 # Nodes times members combined at once: bounds what an aggregator holds for its projections of all members.
 _ROWS_AT_ONCE = 2**18
 
@@ -188,9 +194,34 @@ class Sharded(Unlearner):
         inhabited = set(torch.unique(self._shard).tolist())
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
-        if alive:
-            graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in alive]
-            self._networks.replace(alive, self.train_members(task, graphs, alive))
+        for group in self._groups(task, alive):
+            graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in group]
+            self._networks.replace(group, self.train_members(task, graphs, group))
+
+    def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
+        """Cut shards, in their order, into groups whose members are trained at once."""
+        if not shards:
+            return []
+        sizes = torch.bincount(self._shard, minlength=self.num_shards).tolist()
+        most = _MOST_TRAINED // self._numbers_a_row(task)
+        groups: list[list[int]] = []
+        rows = 0
+        for shard in shards:
+            if not groups or rows + sizes[shard] > most:
+                groups.append([])
+                rows = 0
+            groups[-1].append(shard)
+            rows += sizes[shard]
+        return groups
+
+    def _numbers_a_row(self, task: Task) -> int:
+        """Count what training holds for a node: its features, what each layer gives, with gradients, and its edges.
+
+        Layers give as many columns as their parameters have, weight and bias: one for values, one for gradients.
+        """
+        layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
+        edges = -(-task.graph.num_edges // task.graph.num_nodes)
+        return task.graph.num_features + layers + _NUMBERS_AN_EDGE * edges
 
     def _fit_aggregator(self, task: Task) -> None:
         # Built anew, so that nothing learned from forgotten nodes can stay behind.
