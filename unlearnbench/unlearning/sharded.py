@@ -195,7 +195,7 @@ class Sharded(Unlearner):
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
         for group in self._groups(task, alive):
-            graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in group]
+            graphs = task.graph.parts(self._ids, self._shard, group)
             self._networks.replace(group, self.train_members(task, graphs, group))
 
     def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
