@@ -11,6 +11,7 @@ from tensor_samples import Made
 
 from unlearnbench.errors import RefusedError, UnlearnbenchError
 from unlearnbench.graph import Graph
+from unlearnbench.groups import KeepsNothing
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
@@ -124,7 +125,8 @@ def test_members_trained_in_groups_are_those_trained_at_once(text, rows, monkeyp
 def test_only_large_graphs_are_trained_in_groups(nodes, features, edges, groups):
     method = fitted("sisa[num_shards=20,aggregator=mean]", setting()[1])
     method._shard = torch.arange(nodes) % 20
-    task = SimpleNamespace(graph=SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges))
+    graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges)
+    task = SimpleNamespace(graph=graph, keeper=KeepsNothing())
     assert len(method._groups(task, range(20))) == groups
     assert method._groups(task, []) == []
 

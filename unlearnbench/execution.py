@@ -6,6 +6,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def do_cell(
     Raises:
         WriteError: Something cannot be written.
     """
-    record, arrays, state = compute(cell, graph, around)
+    record, arrays, state = compute(cell, graph, replace(around, partial=store.root))
     if not record.is_failure:
         if save_state is not None:
             keep = _state_of(cell, record, arrays, state)

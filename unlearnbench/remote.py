@@ -83,7 +83,8 @@ def compute(order: str, seconds: float | None) -> Answer:
         ended = Processes().run(todo, seconds)
         files = {
             path.relative_to(folder / "out").as_posix(): path.read_bytes()
-            for path in sorted((folder / "out").rglob("*"))
+            for part in ("records", "state")
+            for path in sorted((folder / "out" / part).rglob("*"))
             if path.is_file() and not path.name.startswith(".")
         }
     return {"differences": [], "machine": machine, "ended": asdict(ended), "files": files}

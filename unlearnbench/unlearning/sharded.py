@@ -14,10 +14,12 @@ from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks, blank_networks, train_networks
 from unlearnbench.graph import Graph
+from unlearnbench.groups import Group
 from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View
 from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.grouping import of_shard, tells_what_it_holds, train_group
 from unlearnbench.unlearning.hearing import Hearing
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
@@ -117,6 +119,24 @@ class Sharded(Unlearner):
         """
         return train_networks(task, graphs, shards)
 
+    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+        """Give what `train_members` reads and leaves in this object for some shards, beside their members, by name.
+
+        A subclass that overrides `train_members` overrides this and `put_beside` too, if only to say
+        that there is nothing. Else its members are neither kept while a large cell is trained nor
+        trained on other machines.
+        """
+        return {}
+
+    def put_beside(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
+        """Take what `beside` gave for these shards elsewhere, instead of what is here.
+
+        Args:
+            shards: Their numbers.
+            values: Tensors by name, on the CPU.
+            device: Where this method computes.
+        """
+
     def _locate_nodes(self, request: Request) -> list[int]:
         """Name the shards that held a node of the request, and take these nodes out of them."""
         forgotten = request.ids.to(self._ids.device)
@@ -194,9 +214,32 @@ class Sharded(Unlearner):
         inhabited = set(torch.unique(self._shard).tolist())
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
-        for group in self._groups(task, alive):
-            graphs = task.graph.parts(self._ids, self._shard, group)
-            self._networks.replace(group, self.train_members(task, graphs, group))
+        groups = [
+            Group(tuple(cut), tuple(self._ids[self._shard == shard] for shard in cut), self.beside(cut))
+            for cut in self._groups(task, alive)
+        ]
+        asks = tells_what_it_holds(self) and task.keeper.begin(task, groups)
+        for group in groups:
+            if asks:
+                self._ask_for(task, group)
+            else:
+                graphs = self._subgraphs(task, group.shards)
+                self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
+
+    def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
+        return task.graph.parts(self._ids, self._shard, shards)
+
+    def _ask_for(self, task: Task, group: Group) -> None:
+        """Take a group's members from the task's keeper, or train them and hand them over."""
+        trained = task.keeper.find(task, group)
+        if trained is None:
+            trained = train_group(self, task, self._subgraphs(task, group.shards), group)
+            task.keeper.keep(task, group, trained)
+        else:
+            task.count(**trained.counts)
+            self.put_beside(group.shards, trained.beside, task.device)
+        for shard in group.shards:
+            self._networks.put(shard, of_shard(shard, trained.members))
 
     def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
         """Cut shards, in their order, into groups whose members are trained at once."""
@@ -207,7 +250,7 @@ class Sharded(Unlearner):
         groups: list[list[int]] = []
         rows = 0
         for shard in shards:
-            if not groups or rows + sizes[shard] > most:
+            if not groups or rows + sizes[shard] > most or len(groups[-1]) == task.keeper.most:
                 groups.append([])
                 rows = 0
             groups[-1].append(shard)
