@@ -154,7 +154,7 @@ def test_the_command_line_asks_for_batches(tmp_path, command):
                    "1", "--out", str(out))  # fmt: skip
     assert told.code == 0
     assert "batches of 16 with 3, 2 neighbours a hop" in told.err
-    for record in records_of(out):
+    for record in records_of(out).values():
         assert record.cell["training"]["batch_size"] == 16
         assert record.cell["training"]["fanouts"] == [3, 2]
 
