@@ -69,6 +69,10 @@ class RunConfig(BaseModel):
     jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
     backend: Literal["local", "dask"] = Field(default="local", description="Where cells run: here, or on a cluster.")
     scheduler: str | None = Field(default=None, description="Address of the dask scheduler: tcp://HOST:8786.")
+    distribute: Literal["cells", "members"] = Field(
+        default="cells",
+        description="What the workers of a cluster are given: whole cells, or members of one after the other.",
+    )
     shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
 
     @field_validator("methods", "datasets", "models", mode="before")
@@ -125,7 +129,8 @@ class RunConfig(BaseModel):
         """Check that a cluster is named where one is to be used, and nowhere else.
 
         Raises:
-            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it.
+            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it; members
+                to be distributed without it, or with settings that cannot hold for them.
         """
         if (self.backend == "dask") != (self.scheduler is not None):
             missing = "--scheduler ADDRESS" if self.scheduler is None else "--backend dask"
@@ -134,6 +139,22 @@ class RunConfig(BaseModel):
             )
         if self.backend == "dask" and self.jobs > 1:
             raise UsageError("--jobs is for this machine.", "With --backend dask the workers' threads say how many.")
+        if self.distribute == "members":
+            self._check_members()
+
+    def _check_members(self) -> None:
+        if self.backend != "dask":
+            raise UsageError("--distribute members needs a cluster.", "Add --backend dask --scheduler ADDRESS.")
+        for flag, is_given in (
+            ("--isolate", self.isolate),
+            ("--cell-timeout", self.cell_timeout is not None),
+            ("--train one-by-one", self.train == "one-by-one"),
+        ):
+            if is_given:
+                raise UsageError(
+                    f"{flag} and --distribute members exclude each other.",
+                    "Cells are then computed in this process, and members on the workers: leave one of them out.",
+                )
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""

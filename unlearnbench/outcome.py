@@ -18,7 +18,8 @@ from unlearnbench import seeds
 from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.containment import contained, is_out_of_memory
-from unlearnbench.errors import RefusedError
+from unlearnbench.errors import RefusedError, StoppedError
+from unlearnbench.groups import Keeper
 from unlearnbench.measure.clock import Meter, Watch, unwatched
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.partial import CellKeepers, partial_folder, source_digest
@@ -28,6 +29,8 @@ from unlearnbench.record import Record
 SERIAL = "serial"
 # Some of a cell's members were trained by an earlier run.
 RESUMED = "resumed"
+# Its members were trained on a cluster.
+MEMBERS = "dask-members"
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -46,6 +49,7 @@ class Surroundings:
         backend: How cells are run; times from others than `serial` are not compared.
         deterministic: Whether torch refuses operations that may give other bits from call to call.
         watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
+        elsewhere: For a cell, what has its members trained elsewhere; None: they are trained here.
         partial: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
     """
 
@@ -57,6 +61,7 @@ class Surroundings:
     backend: str = SERIAL
     deterministic: bool = False
     watch: Watch = unwatched
+    elsewhere: Callable[[Cell], Keeper] | None = None
     partial: Path | None = None
 
 
@@ -93,6 +98,9 @@ def measured(
 
     Returns:
         As `run_cell`.
+
+    Raises:
+        StoppedError: The work says that no other cell can be computed either.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
@@ -105,7 +113,7 @@ def measured(
         except RefusedError as error:
             status = "refused"
             outcome.notes.append(str(error))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoppedError):
             raise
         except BaseException as error:  # a method may fail in any way; the record says how
             status = "oom" if is_out_of_memory(error) else "error"
@@ -127,7 +135,9 @@ def measured(
         "exclusive": backend == SERIAL and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
-    if around.backend != SERIAL:
+    if around.backend == MEMBERS:
+        outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
+    elif around.backend != SERIAL:
         how = "--jobs" if around.backend == "processes" else f"--backend {around.backend}"
         outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
     if load.reason:
@@ -150,8 +160,10 @@ def measured(
 
 
 def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
+    elsewhere = around.elsewhere
+    there = None if elsewhere is None else lambda: elsewhere(cell)
     if around.partial is None:
-        return CellKeepers()
+        return CellKeepers(elsewhere=there)
     facts = {
         "cell": cell.key,
         "source": source_digest(),
@@ -161,7 +173,7 @@ def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
         "threads": around.threads,
         "deterministic": around.deterministic,
     }
-    return CellKeepers(partial_folder(around.partial, around.machine, cell.key), facts)
+    return CellKeepers(partial_folder(around.partial, around.machine, cell.key), facts, there)
 
 
 def _unread(cell: Cell) -> dict[str, str]:

@@ -17,7 +17,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -117,13 +117,20 @@ class CellKeepers:
     Args:
         folder: Where its groups go; made at the first write. None: nowhere.
         facts: Plain JSON values that members depend on: the cell's key, versions, machine, device.
+        elsewhere: Makes, for a phase, what has groups trained elsewhere; None: the method trains them.
 
     Attributes:
         taken: How many groups were there already and were taken.
     """
 
-    def __init__(self, folder: Path | None = None, facts: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        facts: Mapping[str, Any] | None = None,
+        elsewhere: Callable[[], Keeper] | None = None,
+    ) -> None:
         self.taken = 0
+        self._elsewhere = elsewhere
         self._folder, self._facts = folder, dict(facts or {})
 
     @property
@@ -138,9 +145,10 @@ class CellKeepers:
 
     def of(self, phase: str) -> Keeper:
         """Give the keeper of a phase, `fit` or `unlearn`: neither is given what the other kept."""
+        elsewhere = KeepsNothing() if self._elsewhere is None else self._elsewhere()
         if self._folder is None:
-            return KeepsNothing()
-        return PhaseKeeper(self, self._folder, {**self._facts, "phase": phase}, phase)
+            return elsewhere
+        return PhaseKeeper(self, self._folder, {**self._facts, "phase": phase}, phase, elsewhere)
 
 
 class PhaseKeeper:
@@ -156,21 +164,42 @@ class PhaseKeeper:
         folder: Where groups go.
         facts: Plain JSON values that members depend on.
         phase: Heads the names of files.
+        elsewhere: Is asked for what is not on disk.
     """
 
-    most: int | None = None
-
-    def __init__(self, cell: CellKeepers, folder: Path, facts: Mapping[str, Any], phase: str) -> None:
+    def __init__(
+        self, cell: CellKeepers, folder: Path, facts: Mapping[str, Any], phase: str, elsewhere: Keeper
+    ) -> None:
         self._cell, self._folder, self._facts, self._phase = cell, folder, facts, phase
+        self._elsewhere = elsewhere
+        self._several = False
         # The graph is not held: after a request nothing may keep the former one.
         self._graph: tuple[weakref.ref[Graph], str] | None = None
 
+    @property
+    def most(self) -> int | None:
+        """Leave the size of groups to what trains them."""
+        return self._elsewhere.most
+
     def begin(self, task: Task, groups: Sequence[Group]) -> bool:
-        """Ask about groups if there are several."""
-        return len(groups) > 1
+        """Ask about groups if there are several, or if they are trained elsewhere."""
+        self._several = len(groups) > 1
+        there = self._several and self._folder.is_dir()
+        missing = [group for group in groups if not (there and self._path(self._digest(task, group)).is_file())]
+        return self._elsewhere.begin(task, missing) or self._several
 
     def find(self, task: Task, group: Group) -> Trained | None:
-        """Read a group; one that is damaged is told and removed."""
+        """Read a group, or ask elsewhere for it; one that is damaged is told and removed."""
+        if self._several:
+            found = self._read(task, group)
+            if found is not None:
+                return found
+        trained = self._elsewhere.find(task, group)
+        if trained is not None:
+            self.keep(task, group, trained)
+        return trained
+
+    def _read(self, task: Task, group: Group) -> Trained | None:
         digest = self._digest(task, group)
         path = self._path(digest)
         if not path.is_file() or path.is_symlink():
@@ -185,6 +214,8 @@ class PhaseKeeper:
 
     def keep(self, task: Task, group: Group, trained: Trained) -> None:
         """Write a group, whole or not at all; that it cannot be written is told and costs no more than itself."""
+        if not self._several:
+            return
         digest = self._digest(task, group)
         plain = {
             _MARK: FORMAT,
