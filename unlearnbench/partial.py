@@ -121,6 +121,7 @@ class CellKeepers:
 
     Attributes:
         taken: How many groups were there already and were taken.
+        asked: Whether a method trained members that could be kept, or trained elsewhere.
     """
 
     def __init__(
@@ -130,12 +131,15 @@ class CellKeepers:
         elsewhere: Callable[[], Keeper] | None = None,
     ) -> None:
         self.taken = 0
+        self.asked = False
         self._elsewhere = elsewhere
         self._folder, self._facts = folder, dict(facts or {})
 
     @property
     def notes(self) -> list[str]:
         """Say what a reader of the record should know."""
+        if self._elsewhere is not None and not self.asked:
+            return ["No member was sent to the cluster: all was trained here."]
         if not self.taken:
             return []
         return [
@@ -183,7 +187,7 @@ class PhaseKeeper:
 
     def begin(self, task: Task, groups: Sequence[Group]) -> bool:
         """Ask about groups if there are several, or if they are trained elsewhere."""
-        self._several = len(groups) > 1
+        self._cell.asked, self._several = True, len(groups) > 1
         there = self._several and self._folder.is_dir()
         missing = [group for group in groups if not (there and self._path(self._digest(task, group)).is_file())]
         return self._elsewhere.begin(task, missing) or self._several
