@@ -13,8 +13,10 @@ import pytest
 import torch
 from command_line import ONCE, Process, command, install, records_of
 
+from unlearnbench import keepers as keeping
 from unlearnbench.groups import Group, Trained
-from unlearnbench.partial import CellKeepers, is_finished, partial_folder
+from unlearnbench.keepers import CellKeepers
+from unlearnbench.partial import is_finished, partial_folder
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
@@ -30,12 +32,12 @@ import os
 import time
 from pathlib import Path
 
-from unlearnbench import partial
+from unlearnbench import keepers
 from unlearnbench.hookspecs import hookimpl
 from unlearnbench.unlearning import sharded
 
 sharded._MOST_TRAINED = 1
-keep = partial.PhaseKeeper.keep
+keep = keepers.PhaseKeeper.keep
 
 
 def stop(self, task, group, trained):
@@ -47,7 +49,7 @@ def stop(self, task, group, trained):
             time.sleep(0.01)
 
 
-partial.PhaseKeeper.keep = stop
+keepers.PhaseKeeper.keep = stop
 
 
 @hookimpl
@@ -70,7 +72,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     def start(out: str, **environment: str) -> Process:
         return Process(place, *arguments, "--out", out, more={"ub-stops": STOPS}, **environment)
 
-    partial = place / "killed" / "partial"
+    kept_at = place / "killed" / "partial"
     kept = []
     for phase, count in (("fit", 2), ("unlearn", 1)):
         told = tmp_path / phase
@@ -78,7 +80,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
         process.wait_for(told)
         process.send(signal.SIGKILL)
         process.end()
-        kept.append(sorted(path.name.partition("-")[0] for path in partial.glob("*/*/*.pt")))
+        kept.append(sorted(path.name.partition("-")[0] for path in kept_at.glob("*/*/*.pt")))
         assert records_of(place / "killed") == {}
     assert kept == [["fit"] * 2, ["fit"] * 4 + ["unlearn"]]
     told_of = command("store", "clean", "killed", "--older-than", "0")
@@ -86,7 +88,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     assert "members of 1 unfinished cells are kept" in told_of.err
     done = start("killed").end()
     assert done.code == 0, done.err
-    assert not partial.exists()
+    assert not kept_at.exists()
     with monkeypatch.context() as patch:
         patch.setattr(sharded, "_MOST_TRAINED", 1)
         assert command(*arguments, "--out", "whole").code == 0
@@ -186,9 +188,13 @@ def test_a_group_is_taken_only_if_all_it_depends_on_is_the_same(tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("each_alone")
-def test_other_versions_and_cells_take_nothing(tmp_path: Path) -> None:
+def test_other_versions_and_cells_take_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = toy_task()
     trained_with(task, keepers(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "source_digest", lambda: "other source")
+        trained_with(task, of := keepers(tmp_path))
+        assert of.taken == 0
     for facts in ({"cell": "bb"}, {"packages": {"torch": "0"}}, {"threads": 2}):
         of = keepers(tmp_path, **facts)
         trained_with(task, of)
@@ -200,6 +206,7 @@ def test_groups_with_other_nodes_or_other_checkpoints_are_others(tmp_path: Path)
     ids = task.graph.ids
     group = Group((0,), (ids[:5],), {"0/0/w": torch.ones(2)})
     trained = Trained({"0/w": torch.ones(3)}, {"0/0/w": torch.zeros(2)}, {"steps": 3})
+    assert keeper.begin(task, [group, group])
     keeper.keep(task, group, trained)
     found = keeper.find(task, group)
     assert found is not None

@@ -20,9 +20,10 @@ from unlearnbench.component import Spec
 from unlearnbench.containment import contained, is_out_of_memory
 from unlearnbench.errors import RefusedError, StoppedError
 from unlearnbench.groups import Keeper
+from unlearnbench.keepers import CellKeepers
 from unlearnbench.measure.clock import Meter, Watch, unwatched
 from unlearnbench.measure.load import LoadWatch
-from unlearnbench.partial import CellKeepers, partial_folder, source_digest
+from unlearnbench.partial import partial_folder
 from unlearnbench.record import Record
 
 # Cells were computed one after the other; times of others are not compared.
@@ -166,7 +167,6 @@ def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
         return CellKeepers(elsewhere=there)
     facts = {
         "cell": cell.key,
-        "source": source_digest(),
         **{name: around.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
         "machine": around.machine,
         "device": str(around.device),

@@ -27,7 +27,7 @@ from unlearnbench.unlearning.hearing import Hearing
 _MOST_FEATURES = 2**28
 _MOST_ROWS = 2**20
 # Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
-# below so many numbers (1 GiB of float32, of which a group takes a few), however many shards there are.
+# below so many numbers (1 GiB of float32; training takes some 1.4 GiB), however many shards there are.
 # Graphs of some 100,000 training nodes, with 500 features and 20 edges each, are still one group.
 _MOST_TRAINED = 2**28
 # An edge in training: its two ends, and index and value in the matrix that passes messages forth and the one back.
