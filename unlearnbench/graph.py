@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -106,8 +107,58 @@ class Graph:
         new = torch.full((self.num_nodes,), -1, dtype=torch.int64, device=self.ids.device)
         new[at] = torch.arange(len(at), device=new.device)
         edge_index = new[self.edge_index]
-        edge_index = edge_index[:, (edge_index >= 0).all(dim=0)]
-        y, ids = self.y[at], ids.clone()
+        return self.cut_out(at, edge_index[:, (edge_index >= 0).all(dim=0)])
+
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> list[Graph]:
+        """Cut out the subgraph of each of several groups of nodes in one pass over the edges.
+
+        Args:
+            ids: int64 [m], all different, nodes of this graph.
+            group: int64 [m], the group of each, from 0 on.
+            wanted: The groups that are cut out.
+            common: int64 [k], all different, nodes that stand in every part, behind its own ones if they are not
+                among them.
+
+        Returns:
+            For each wanted group what `induced` gives of its nodes, in the order of `ids`, and of `common`.
+        """
+        at = self.positions(ids)
+        shared = at[:0] if common is None else self.positions(common)
+        owner = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=at.device)
+        owner[at] = group.to(torch.int32)
+        everywhere = torch.zeros(self.num_nodes, dtype=torch.bool, device=at.device)
+        everywhere[shared] = True
+        both, of_group = self._edges_of(owner, everywhere)
+        new = torch.empty(self.num_nodes, dtype=torch.int64, device=at.device)
+        found = []
+        for number in wanted:
+            own = at[group == number]
+            nodes = torch.cat([own, shared[owner[shared] != number]])
+            new[nodes] = torch.arange(len(nodes), device=at.device)
+            edges = torch.cat([both, of_group.get(number, both[:0])]).sort().values
+            found.append(self.cut_out(nodes, new[self.edge_index[:, edges]]))
+        return found
+
+    def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+        """Find the edges between nodes that stand everywhere, and those that one group alone has, by its number."""
+        source, target = self.edge_index
+        free, met = everywhere[source], everywhere[target]
+        of_edge = torch.where(free, owner[target], owner[source])
+        single = (of_edge >= 0) & (free ^ met | ~(free | met) & (owner[source] == owner[target]))
+        edges = torch.nonzero(single)[:, 0]
+        of_edge = of_edge[edges]
+        edges = edges[torch.argsort(of_edge, stable=True)]
+        counts = torch.bincount(of_edge)
+        return torch.nonzero(free & met)[:, 0], dict(enumerate(edges.split(counts.tolist())))
+
+    def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
+        """Give some nodes with these edges: a part of their induced subgraph, in the order of `at`.
+
+        Args:
+            at: int64 [m], positions in this graph, all different.
+            edge_index: int64 [2, E], positions in the new one.
+        """
+        y, ids = self.y[at], self.ids[at]
         if self.sparse_rows is None:
             return Graph(self.x[at], y, edge_index, ids, self.num_classes)
         rows = self.sparse_rows.take(at)

@@ -6,9 +6,9 @@ query holds the retained training nodes and the nodes asked for, without labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -41,20 +41,44 @@ class View(Enum):
 
 @dataclass(frozen=True)
 class Training:
-    """How every network is trained: full-batch Adam on the mean cross-entropy.
+    """How every network is trained: Adam on the mean cross-entropy.
 
     Args:
-        epochs: Steps over the whole shard.
+        epochs: Passes over the whole shard: one step each, unless there are batches.
         lr: Learning rate.
         weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
         one_by_one: Train networks one after the other instead of in lockstep: slower, the same
             bits on a CPU, and each network's time is measured.
+        batch_size: Nodes of a step, in an order drawn anew for each epoch; the subgraph of a step is induced by
+            them and their sampled neighbours. 0: the whole shard in one step.
+        fanouts: With batches: how many neighbours of a node are sampled at most, for each hop.
     """
 
     epochs: int = 100
     lr: float = 0.01
     weight_decay: float = 5e-4
     one_by_one: bool = False
+    batch_size: int = 0
+    fanouts: tuple[int, ...] = (5, 5)
+
+    def canonical(self) -> dict[str, Any]:
+        """Give plain JSON values; without batches their settings are none of a cell."""
+        values = asdict(self)
+        if not self.batch_size:
+            del values["batch_size"], values["fanouts"]
+        return values
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Training:
+        """Make it of what `canonical` gave.
+
+        Raises:
+            KeyError: Something is missing.
+            TypeError: Something is not known, or is no list of numbers.
+        """
+        with_batches = {"fanouts": tuple(plain["fanouts"])} if plain.get("batch_size") else {}
+        needed = {name: plain[name] for name in ("epochs", "lr", "weight_decay", "one_by_one")}
+        return cls(**{**plain, **needed, **with_batches})
 
 
 class Listener(Protocol):
@@ -219,6 +243,31 @@ class Query:
             RefusedError: One of `train_ids` is not a retained training node: a method asked for
                 data it was told to forget.
         """
+        self._check(train_ids)
+        if self.view is View.TARGETS:
+            return self.graph.induced(self.targets)
+        if self.view is View.FULL:
+            return self.graph
+        strangers = self.targets[~torch.isin(self.targets, train_ids)]
+        return self.graph.induced(torch.cat([train_ids, strangers]))
+
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
+        """Give what `context` gives for each of several networks, in one pass over the edges.
+
+        Args:
+            train_ids: int64 [m], all different.
+            group: int64 [m], which network was trained on each.
+            wanted: The networks, by their numbers.
+
+        Raises:
+            RefusedError: As `context`.
+        """
+        if self.view is not View.SHARD:
+            return [self.context(train_ids)] * len(wanted)
+        self._check(train_ids)
+        return self.graph.parts(train_ids, group, wanted, self.targets)
+
+    def _check(self, train_ids: Tensor) -> None:
         strange = ~torch.isin(train_ids, self.retained)
         if bool(strange.any()):
             raise RefusedError(
@@ -226,12 +275,6 @@ class Query:
                 f" the first is {int(train_ids[strange][0])}.",
                 "A method may pass messages only over nodes it still holds.",
             )
-        if self.view is View.TARGETS:
-            return self.graph.induced(self.targets)
-        if self.view is View.FULL:
-            return self.graph
-        strangers = self.targets[~torch.isin(self.targets, train_ids)]
-        return self.graph.induced(torch.cat([train_ids, strangers]))
 
 
 def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:
