@@ -16,6 +16,7 @@ from unlearnbench.report.page import page_text
 from unlearnbench.report.page.content import Source
 
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
+LONG = "weighted[normalise=end,pool=prob]"
 R = 5
 METHODS = {"retrain": (0.86, 1.0), "sisa": (0.78, 0.5), "gif": (0.84, 1.6), "stranger": (0.70, 0.2)}
 WOBBLE = (0.01, -0.01, 0.0, 0.02, -0.02)
@@ -29,11 +30,11 @@ def spread(method: str, score: float, seconds: float, **more: Any) -> list[Recor
     ]
 
 
-def grid_of_parts() -> list[Record]:
+def grid_of_parts(second: str = "contrastive") -> list[Record]:
     """Make records of two partitioners with two aggregators."""
     records = []
     for at, partitioner in enumerate(("random", "gpa")):
-        for along, aggregator in enumerate(("mean", "contrastive")):
+        for along, aggregator in enumerate(("mean", second)):
             parts = {
                 "partitioner": {"name": partitioner, "version": 1, "params": {}},
                 "aggregator": {"name": aggregator, "version": 1, "params": {}},

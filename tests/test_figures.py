@@ -174,6 +174,33 @@ def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) ->
             assert float(box[2]) == pytest.approx(72 * width, abs=0.5)
 
 
+@pytest.mark.parametrize("width", [3.35, 7.0])
+def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from unlearnbench.report.drawing import phases_figure, time_figure
+
+    long = "partitioner=gpa[balance=released],aggregator=weighted[normalise=end,pool=prob]"
+    names = [f"sharded[{long},num_shards={at}]" for at in range(30)]
+    records = [make_record("sharded", label=name, params={"at": at}) for at, name in enumerate(names)]
+    (group,) = group_records(frame_of(records))
+    found = aggregate(group)
+    figure = time_figure(found, width)
+    FigureCanvasAgg(figure).draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert min(box.x0, box.y0) >= 0
+    assert box.x1 <= figure.bbox.x1
+    assert all(box.y1 <= panel.get_tightbbox().y0 for panel in figure.axes)
+    figure = phases_figure(found, width)
+    FigureCanvasAgg(figure).draw()
+    for panel in figure.axes:
+        panels = panel.get_window_extent()
+        assert panels.width > 0.4 * figure.bbox.width
+        assert all(text.get_window_extent().x1 <= 1.02 * panels.x1 for text in panel.texts)
+
+
 def test_the_same_records_give_the_same_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from unlearnbench.report.drawing import write_figures

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_samples import HOSTILE, R, sample_page
+from page_samples import HOSTILE, LONG, R, grid_of_parts, sample_page
+
+from unlearnbench.report.frame import frame_of
+from unlearnbench.report.page import page_text
+from unlearnbench.report.page.content import Source
 
 pytest.importorskip("jinja2", reason="the page needs jinja2: pip install 'unlearnbench[report]'")
 webdriver = pytest.importorskip(
@@ -215,6 +219,30 @@ def test_nothing_is_wider_than_a_telephone(page: Any, width: int, theme: str) ->
     assert page.execute_script("return document.documentElement.scrollWidth") == width
     background = page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[theme]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_many_rows_with_long_names_stay_in_the_page_and_are_folded(browser: Any, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(page_text(frame_of(grid_of_parts(LONG)), None, Source()), "utf-8")
+    size(browser, width)
+    browser.get(path.as_uri())
+    inner = browser.execute_script("return document.documentElement.clientWidth")
+    assert browser.execute_script("return document.documentElement.scrollWidth") == inner
+    # Four rows of one look are one line of the legend until it is opened.
+    assert browser.find_element("css selector", "#time .legend").text == "sharded, 4 rows"
+    browser.execute_script("for (const one of document.querySelectorAll('.legend details')) one.open = true;")
+    assert LONG in browser.find_element("css selector", "#time .legend").text
+    right = browser.execute_script(
+        "return Math.max(...[...document.querySelectorAll('#phases text, .heat')].map((one) => "
+        "one.getBoundingClientRect().right))"
+    )
+    assert right <= width
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll('.heat')].map((one) => { const at = one.getBoundingClientRect();"
+        " return [at.top, at.bottom]; })"
+    )
+    assert boxes[0][1] <= boxes[1][0]
 
 
 def test_every_control_is_reached_by_tab(page: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,9 @@ def test_failures_can_be_tolerated_and_are_still_told(
     assert f"{summary}0 were there already." in told.err
     assert "fails on purpose" in told.err
     assert records_of(tmp_path / "out")["failing", 0].status == "error"
+    # Where the traceback is said to be, it is.
+    (said,) = re.findall(r"traceback of the first failure is under error in (.+)", told.err)
+    assert "fails on purpose" in json.loads(Path(said).read_text("utf-8"))["error"]["traceback"]
     # A cell that failed before and is left alone has failed all the same.
     for flags, code in ((("--tolerate-failures",), 0), ((), 1)):
         told = command(*arguments, "--overwrite", "never", *flags)
@@ -101,7 +106,7 @@ def test_every_outcome_has_its_place_in_the_summary(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), ("No method is named", "unlearnbench ls unlearner")),
+        ((), ("No method is named", "unlearnbench ls method")),
         (("-m", "retrian"), ("Unknown unlearner 'retrian'", "Did you mean retrain", "unlearnbench ls unlearner")),
         (("-m", "steady,retrian"), ("Unknown unlearner 'retrian'",)),
         (

@@ -23,6 +23,7 @@ from unlearnbench.report.frame import frame_of
 from unlearnbench.report.render import render
 from unlearnbench.report.tables import build_tables
 from unlearnbench.runner import run_cell
+from unlearnbench.store import Store
 from unlearnbench.task import Training
 
 # What can be asked of `unlearnbench report` after a run, and what it shows.
@@ -79,7 +80,7 @@ def checked_catalogue(config: RunConfig) -> Catalogue:
     """
     if not config.methods:
         example = "--methods sisa,grapheraser,graphrevoker"
-        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls unlearner.")
+        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls method.")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
     return catalogue
@@ -124,7 +125,7 @@ def conclude(
     left = len(plan.cells) - len(records)
     ready = len(plan.cells) - len(plan.wanted) - left
     code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
-    _summary(records, len(plan.cells), ready, plan.store.root, reports)
+    _summary(records, len(plan.cells), ready, plan.store, reports)
     if as_json:
         found = {record.key: record for record in records}
         cells = [_plain_cell(cell) | _plain_outcome(plan, found.get(cell.key)) for cell in plan.cells]
@@ -226,17 +227,17 @@ def _counts(records: Sequence[Record], cells: int) -> dict[str, int]:
     return {status: counts[status] for status in ("ok", "failed", "refused", "diverged")}
 
 
-def _summary(records: list[Record], cells: int, ready: int, root: Path, reports: Sequence[str]) -> None:
+def _summary(records: list[Record], cells: int, ready: int, store: Store, reports: Sequence[str]) -> None:
     text = ", ".join(f"{count} {status}" for status, count in _counts(records, cells).items())
     print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
-    where = "" if root == Path("results") else f" {root}"
+    where = "" if store.root == Path("results") else f" {store.root}"
     print("Next:", file=sys.stderr)
     commands = {f"unlearnbench report{where} {options}": NEXT[options] for options in reports}
-    commands["unlearnbench ls unlearner"] = "what else can be compared"
+    commands["unlearnbench ls method"] = "what else can be compared"
     width = max(map(len, commands))
     for command, meaning in commands.items():
         print(f"  {command:<{width}}  {meaning}", file=sys.stderr)
     for record in records:
         if record.error is not None:
-            print(f"The traceback of the first failure is in its record, key {record.key}.", file=sys.stderr)
+            print(f"The traceback of the first failure is under error in {store.path(record)}", file=sys.stderr)
             break

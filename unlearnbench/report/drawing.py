@@ -24,6 +24,7 @@ from unlearnbench.report.plots import PHASES, Heat, heats, lines, points, stacks
 WIDTHS = {"column": 3.35, "full": 7.0}
 """Width in inches: one column of a page of two, and the whole page."""
 SMALL, PLAIN = 6, 7
+_LONGEST, _LINE = 62, 0.14  # characters in half a page; inches a line of the legend takes
 _TITLES = {"fit": "first training", "unlearn": "unlearning"}
 
 
@@ -128,7 +129,9 @@ def phases_figure(found: Aggregate, width: float) -> Any:
         by_row = {one.row: one for one in stacks(found, moment)}
         longest = max((one.whole for one in by_row.values()), default=1.0)
         for at, row in enumerate(rows):
-            panel.text(0, at - 0.16, row, fontsize=SMALL, va="bottom")
+            # Smaller where it would leave its panel, and never a reason to make the panel narrower.
+            size = SMALL * min(1.0, _LONGEST / len(row))
+            panel.text(0, at - 0.16, row, fontsize=size, va="bottom").set_in_layout(False)
             if row not in by_row:
                 continue
             left, one = 0.0, by_row[row]
@@ -277,7 +280,10 @@ def _legend(figure: Any, shown: Mapping[str, str], width: float, most: int = 4) 
     handles = [line([], [], label=label, **_plain(method)) for label, method in shown.items()]
     longest = max(map(len, shown), default=0)
     columns = max(1, min(most, int(width * 17 / (longest + 5))))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=SMALL, frameon=False)
+    # Beyond the lines there is room for, the figure grows: it would be drawn over.
+    figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(shown) / columns) - 4))
+    size = SMALL * min(1.0, width * 17 / (longest + 5))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
 
 
 def _plain(method: str) -> dict[str, Any]:

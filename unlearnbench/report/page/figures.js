@@ -1,21 +1,45 @@
 // F1 against time, time per phase, time against deletions.
 
 const MOST = 6;
+const ALIKE = 3;
 const spreadOf = (pair) => pair[1] ?? 0;
 
+// Many rows of one look tell a reader nothing apart: they are folded under what their names have in common.
 function legend(looks) {
-  const items = looks.map((one) => {
-    const mark = svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, marker(one, 7, 7, 6.5));
-    return html("li", {}, mark, html("span", {}, `${one.tag ? `${one.tag} ` : ""}${one.said ?? one.name}`));
+  const kind = (one) => one.name.split(/[ [(]/)[0];
+  const alike = new Map();
+  for (const one of looks) {
+    const look = one.tag ? one.name : `${one.colour} ${one.shape} ${kind(one)}`;
+    alike.set(look, [...(alike.get(look) ?? []), one]);
+  }
+  const items = [...alike.values()].flatMap((rows) => {
+    const marked = (...parts) => {
+      const mark = svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, marker(rows[0], 7, 7, 6.5));
+      return html("li", {}, mark, ...parts);
+    };
+    const said = rows.map((one) => `${one.tag ? `${one.tag} ` : ""}${one.said ?? one.name}`);
+    if (rows.length > ALIKE) return [marked(folded(`${kind(rows[0])}, ${rows.length} rows`, said))];
+    return said.map((one) => marked(html("span", {}, ...breakable(one))));
   });
   return html("ul", { class: "legend" }, ...items);
+}
+
+function folded(title, names) {
+  return html("details", {}, html("summary", {}, title), html("ul", {}, ...names.map((one) => html("li", {}, ...breakable(one)))));
+}
+
+// What a figure leaves out: said in a line, or folded where it would be a column of names.
+function leftOut(title, names) {
+  if (!names.length) return [];
+  if (names.length > MOST) return [folded(`${title}: ${names.length} methods`, names)];
+  return [html("p", { class: "small" }, ...breakable(`${title}: ${names.join(", ")}.`))];
 }
 
 function timeFigure(group, view, width) {
   const points = group.points[view];
   const caption = `${group.name}, view ${view}`;
   const missing = Object.entries(group.lacking[view]).map(([name, why]) => `${name} (${why})`);
-  const notes = missing.length ? [html("p", { class: "small" }, `Not drawn: ${missing.join(", ")}.`)] : [];
+  const notes = leftOut("Not drawn", missing);
   if (!points.length) return html("figure", {}, html("figcaption", {}, caption), ...notes);
   const box = { left: 40, right: width - 14, top: 24, bottom: 290, margin: 12 };
   const lows = points.map(({ x }) => Math.max(x[0] - spreadOf(x), x[0] / 2));
@@ -51,12 +75,14 @@ function phasesFigure(group, moment, width) {
   const rows = group.stacks[moment];
   const caption = `${group.name}, ${moment === "fit" ? "first training" : "unlearning"}`;
   if (!rows.length) return html("figure", {}, html("figcaption", {}, caption), html("p", { class: "small" }, "No times."));
-  const box = { left: 4, right: width - 64, top: 4, bottom: 10 + rows.length * 38 };
+  const box = { left: 4, right: width - 64, top: 4, bottom: 10 };
   const x = linear(0, Math.max(...rows.map((one) => one.whole)), box.left, box.right);
   const parts = [];
-  const said = rows.map((row, at) => {
-    const top = box.top + at * 38;
-    parts.push(text(box.left, top + 12, row.name));
+  const said = rows.map((row) => {
+    const name = inLines(row.name, width - box.left);
+    name.forEach((line, down) => parts.push(text(box.left, box.bottom + 6 + down * 15, line)));
+    const top = box.bottom - 6 + (name.length - 1) * 15;
+    box.bottom = top + 44;
     let left = 0;
     const told = [];
     for (const phase of drawn.phases[moment]) {
@@ -122,7 +148,7 @@ function costFigure(curve, width) {
     return `${one.name}: ${times}${one.said ? `; break-even: ${one.said}` : ""}`;
   });
   const looks = curve.lines.map((one) => ({ ...one, said: one.said ? `${one.name} (break-even: ${one.said})` : one.name }));
-  const notes = curve.lacking.length ? [html("p", { class: "small" }, `Not drawn, with one number of deletions: ${curve.lacking.join(", ")}.`)] : [];
+  const notes = leftOut("Not drawn, with one number of deletions", curve.lacking);
   return figure(width, 330, curve.name, said.join("; "), [...parts, ...marks], [legend(looks), ...notes]);
 }
 

@@ -27,6 +27,22 @@ function corners(count, turn, inner = 1) {
   });
 }
 
+// A name that may end its line where a parameter begins.
+function breakable(name) {
+  return name.split(/(?<=[[=,])(?=\w)/).flatMap((part, at) => (at ? [html("wbr"), part] : [part]));
+}
+
+// A name cut into lines of a picture, which has no lines of its own: where a parameter begins, or at a blank.
+function inLines(name, width) {
+  const most = Math.max(1, Math.floor(width / 7));
+  const lines = [""];
+  for (const part of name.split(/(?<=[[=, ])(?=\S)/)) {
+    if (lines.at(-1) && (lines.at(-1) + part).length > most) lines.push("");
+    lines[lines.length - 1] += part;
+  }
+  return lines;
+}
+
 const PLUS = [[-1, -3], [1, -3], [1, -1], [3, -1], [3, 1], [1, 1], [1, 3], [-1, 3], [-1, 1], [-3, 1], [-3, -1], [-1, -1]].map(
   ([x, y]) => [x / 3, y / 3],
 );
@@ -102,12 +118,14 @@ function figure(width, height, caption, said, parts, below = []) {
   return html("figure", {}, html("figcaption", {}, caption), picture, ...below);
 }
 
-// Names beside points, where there is room: to the right, left, above or below, or else nowhere.
+// Names beside points, where there is room: to the right, left, above or below, or else nowhere; one longer than half
+// of the figure would hide more than it says.
 function labels(places, box, lines = []) {
   const taken = places.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]).concat(lines);
   const parts = [];
   for (const { x, y, name } of places) {
     const width = name.length * 6.4;
+    if (width > (box.right - box.left) / 2) continue;
     const options = [
       [x + 9, y + 4, "start", x + 9], [x - 9, y + 4, "end", x - 9 - width], [x, y - 11, "middle", x - width / 2],
       [x, y + 19, "middle", x - width / 2], [x + 9, y - 8, "start", x + 9], [x + 9, y + 16, "start", x + 9],

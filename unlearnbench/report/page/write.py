@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -80,6 +81,7 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) 
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     content = build_content(frame, audits, source)
     content["drawn"] |= {"shades": SHADES, "phases": _phases()}
@@ -91,6 +93,12 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) 
         table_rows=table_rows,
     )
     return text
+
+
+def _breakable(text: Any) -> Any:
+    """Let a long name of a method end its line where a parameter begins, not in the midst of a word."""
+    markup = _jinja().utils.markupsafe
+    return markup.Markup("<wbr>").join(markup.escape(part) for part in re.split(r"(?<=[\[=,])(?=\w)", str(text)))
 
 
 def _phases() -> dict[str, list[str]]:
