@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from unlearnbench.component import Spec
@@ -49,7 +49,7 @@ class Cell:
             "dataset": {**self.dataset.canonical(), "sha256": self.checksum},
             "model": self.model.canonical(),
             "method": self.method.canonical(),
-            "training": asdict(self.training),
+            "training": self.training.canonical(),
             "repetition": self.repetition,
             "seed": self.seed,
             "device": self.device,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 from pydantic import ValidationError
@@ -46,7 +45,7 @@ def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
             str(told["dataset"].get("sha256", "")),
             _spec("model", told["model"], catalogue),
             _spec("unlearner", told["method"], catalogue),
-            Training(**{field.name: told["training"][field.name] for field in fields(Training)}),
+            Training.of(told["training"]),
             told["repetition"],
             told["seed"],
             str(told["device"]),

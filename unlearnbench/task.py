@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -41,20 +41,44 @@ class View(Enum):
 
 @dataclass(frozen=True)
 class Training:
-    """How every network is trained: full-batch Adam on the mean cross-entropy.
+    """How every network is trained: Adam on the mean cross-entropy.
 
     Args:
-        epochs: Steps over the whole shard.
+        epochs: Passes over the whole shard: one step each, unless there are batches.
         lr: Learning rate.
         weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
         one_by_one: Train networks one after the other instead of in lockstep: slower, the same
             bits on a CPU, and each network's time is measured.
+        batch_size: Nodes of a step, in an order drawn anew for each epoch; the subgraph of a step is induced by
+            them and their sampled neighbours. 0: the whole shard in one step.
+        fanouts: With batches: how many neighbours of a node are sampled at most, for each hop.
     """
 
     epochs: int = 100
     lr: float = 0.01
     weight_decay: float = 5e-4
     one_by_one: bool = False
+    batch_size: int = 0
+    fanouts: tuple[int, ...] = (5, 5)
+
+    def canonical(self) -> dict[str, Any]:
+        """Give plain JSON values; without batches their settings are none of a cell."""
+        values = asdict(self)
+        if not self.batch_size:
+            del values["batch_size"], values["fanouts"]
+        return values
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Training:
+        """Make it of what `canonical` gave.
+
+        Raises:
+            KeyError: Something is missing.
+            TypeError: Something is not known, or is no list of numbers.
+        """
+        with_batches = {"fanouts": tuple(plain["fanouts"])} if plain.get("batch_size") else {}
+        needed = {name: plain[name] for name in ("epochs", "lr", "weight_decay", "one_by_one")}
+        return cls(**{**plain, **needed, **with_batches})
 
 
 class Listener(Protocol):

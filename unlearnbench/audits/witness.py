@@ -86,6 +86,16 @@ class WatchedGraph(Graph):
         with self.log.chapter(""):
             return watched(super().induced(ids), self.log)
 
+    def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
+        """Cut out a part of a subgraph, watched."""
+        with self.log.chapter(""):
+            return watched(super().cut_out(at, edge_index), self.log)
+
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
+        """Cut out the subgraphs of groups, watched."""
+        with self.log.chapter(""):
+            return super().parts(ids, group, wanted)
+
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1, watched."""
         with self.log.chapter(""):

@@ -1,4 +1,4 @@
-"""S trained networks: how they come to be, what they say, and how some of them are exchanged."""
+"""S trained networks: what they say, and how some of them are exchanged."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.errors import UsageError
 from unlearnbench.gnn.layout import Layout, Ragged, Shared
-from unlearnbench.gnn.models import Model, Stack, StackedModel
+from unlearnbench.gnn.models import Stack
 from unlearnbench.gnn.noise import Noise
-from unlearnbench.gnn.single import PlainStack
-from unlearnbench.gnn.training import train
 from unlearnbench.graph import Graph
-from unlearnbench.task import Task
 
 # On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of
 # these networks side by side, are about so many numbers and stay in the cache.
@@ -122,7 +118,7 @@ class Networks:
     def _only(self, networks: Sequence[int]) -> Networks:
         chosen = Networks(self._make, self._make(len(networks)), len(networks))
         for place, network in enumerate(networks):
-            chosen._copy(place, self._stack.own(network))
+            chosen.put(place, self._stack.own(network))
         return chosen
 
     def predict_shared(self, graph: Graph, at: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,9 +165,10 @@ class Networks:
     def replace(self, networks: Sequence[int], others: Networks) -> None:
         """Put the networks of `others`, in their order, in the places named."""
         for place, network in enumerate(networks):
-            self._copy(network, others._stack.own(place))
+            self.put(network, others._stack.own(place))
 
-    def _copy(self, network: int, values: Mapping[str, Tensor]) -> None:
+    def put(self, network: int, values: Mapping[str, Tensor]) -> None:
+        """Copy parameters and running statistics, as `state` gives them, into one network."""
         for name, view in self._stack.own(network).items():
             view.copy_(values[name])
 
@@ -205,85 +202,3 @@ def _changed(stack: Stack, changes: Mapping[str, Change]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def blank_networks(task: Task, num_networks: int) -> Networks:
-    """Make S networks of the task's model with all parameters zero."""
-    make = _maker(task, task.graph)
-    return Networks(make, make(num_networks), num_networks)
-
-
-def train_networks(
-    task: Task,
-    graphs: Sequence[Graph],
-    names: Sequence[int],
-    role: str = "member",
-    *,
-    start: Mapping[int, Mapping[str, Tensor]] | None = None,
-    step: int = 0,
-) -> Networks:
-    """Train one network on each graph in lockstep, from scratch unless `start` says from where.
-
-    What network `names[i]` becomes depends on its graph, where it starts, the task's seed, its
-    name, the role and the step alone: on a CPU it has the same bits whichever networks are trained
-    beside it. The optimiser starts anew at every call.
-
-    Args:
-        task: Model, training and seed.
-        graphs: One a network, each with at least one node.
-        names: The networks' numbers, which choose their initial weights and dropout.
-        role: What the networks are for; other roles draw other numbers.
-        start: By a network's number, the parameters it starts from, as `Networks.state` gives them;
-            those not in it are drawn.
-        step: Which of several trainings one after the other this is; other steps draw other dropout.
-    """
-    start = start or {}
-    if task.training.one_by_one and len(graphs) > 1:
-        make = _maker(task, graphs[0])
-        whole = Networks(make, make(len(graphs)), len(graphs))
-        for place, (graph, name) in enumerate(zip(graphs, names, strict=True)):
-            with task.phase(f"{role}-{name:03d}"):
-                whole.replace([place], _train_lockstep(task, [graph], [name], role, start, step))
-        return whole
-    return _train_lockstep(task, graphs, names, role, start, step)
-
-
-def _train_lockstep(
-    task: Task,
-    graphs: Sequence[Graph],
-    names: Sequence[int],
-    role: str,
-    start: Mapping[int, Mapping[str, Tensor]],
-    step: int,
-) -> Networks:
-    make = _maker(task, graphs[0])
-    stack = make(len(graphs))
-    stack.draw([task.generator(role, "init", name) for name in names])
-    stack.to(task.device)
-    networks = Networks(make, stack, len(graphs))
-    for place, name in enumerate(names):
-        if name in start:
-            networks._copy(place, start[name])
-    # The first step's stream is named as if there were no others.
-    of_step = (step,) if step else ()
-    noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
-    layout = Ragged(graphs, noise)
-    train(stack, layout, torch.cat([graph.y for graph in graphs]), task.training, task.epochs(task.training.epochs))
-    task.count(steps=task.training.epochs, node_epochs=layout.num_rows * task.training.epochs)
-    return Networks(make, stack.fresh(), len(graphs))
-
-
-def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
-    # The closure must not reach the task: networks outlive it, and its graph may be forgotten.
-    spec, device = task.model, task.device
-    num_features, num_classes = graph.num_features, graph.num_classes
-    model = spec.build()
-    if isinstance(model, StackedModel):
-        return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)
-    if isinstance(model, Model):
-
-        def build(generator: torch.Generator) -> torch.nn.Module:
-            return model.build(num_features, num_classes, generator)
-
-        return lambda num_networks: PlainStack(build, num_networks, num_classes).to(device)
-    raise UsageError(f"The model {spec.name!r} is neither a Model nor a StackedModel.", "Subclass one of them.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -108,7 +108,7 @@ def _of_experiment(frame: pd.DataFrame, name: str, catalogue: Catalogue) -> pd.S
     protocols = frame["protocol_config"].map(_without_split)
     for config in configs(find_experiment(name), {}):
         cells = protocols == _protocol(config)
-        cells &= frame["training_config"] == canonical(asdict(config.training_settings()))
+        cells &= frame["training_config"] == canonical(config.training_settings().canonical())
         cells &= frame["dataset"].isin([spec.canonical()["name"] for spec in chosen_datasets(config, catalogue)])
         cells &= frame["model_config"].isin([canonical(s.canonical()) for s in chosen_models(config, catalogue)])
         cells &= frame["method_config"].isin([canonical(s.canonical()) for s in chosen_methods(config, catalogue)])

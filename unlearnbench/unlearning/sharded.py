@@ -189,7 +189,7 @@ class Sharded(Unlearner):
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
         if alive:
-            graphs = [task.graph.induced(self._ids[self._shard == shard]) for shard in alive]
+            graphs = task.graph.parts(self._ids, self._shard, alive)
             self._networks.replace(alive, self.train_members(task, graphs, alive))
 
     def _fit_aggregator(self, task: Task) -> None:

@@ -1,0 +1,103 @@
+"""Neighbourhoods of batches of nodes, sampled from a graph that is too large to train on whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from unlearnbench.graph import Graph
+
+
+class NeighbourSampler:
+    """Samples subgraphs around nodes, hop by hop (Hamilton et al., Inductive Representation Learning, NeurIPS 2017).
+
+    A batch is the subgraph that its nodes and their sampled neighbours induce: all edges among them, in both
+    directions, so that every layer sees an ordinary graph.
+
+    Args:
+        graph: Where to sample from; what is made of it once takes 8 bytes an edge.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        source, target = graph.edge_index
+        order = torch.argsort(target, stable=True)
+        self._sources = source[order]
+        self._starts = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=source.device)
+        torch.cumsum(torch.bincount(target, minlength=graph.num_nodes), dim=0, out=self._starts[1:])
+        # Where a node stands in the batch at hand, -1 outside it; put back after each.
+        self._place = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=source.device)
+
+    def sample(self, seeds: Tensor, fanouts: Sequence[int], generator: torch.Generator) -> Graph:
+        """Sample around nodes.
+
+        Args:
+            seeds: int64 [b], positions in the graph, all different.
+            fanouts: How many neighbours of a node are drawn at most, without replacement, for each hop.
+            generator: Where chance comes from, on the CPU.
+
+        Returns:
+            The induced subgraph; the seeds are its first b nodes, in their order.
+        """
+        nodes = self._reached(seeds, fanouts, generator)
+        self._place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        try:
+            source, target = self._incoming(nodes)
+            source = self._place[source]
+        finally:
+            self._place[nodes] = -1
+        inside = source >= 0
+        return self.graph.cut_out(nodes, torch.stack([source[inside], target[inside]]))
+
+    def batches(self, size: int, fanouts: Sequence[int], generator: torch.Generator) -> Iterator[tuple[Graph, int]]:
+        """Pass once over all nodes in an order that is drawn.
+
+        Args:
+            size: Seeds of a batch; the last one may have fewer.
+            fanouts: As `sample` takes them.
+            generator: Where chance comes from, on the CPU.
+
+        Yields:
+            The subgraph of a batch and its number of seeds.
+        """
+        order = torch.randperm(self.graph.num_nodes, generator=generator).to(self._place.device)
+        for seeds in order.split(size):
+            yield self.sample(seeds, fanouts, generator), len(seeds)
+
+    def _reached(self, seeds: Tensor, fanouts: Sequence[int], generator: torch.Generator) -> Tensor:
+        """List the seeds and, hop after hop, what was drawn and is new, ascending within a hop."""
+        parts, frontier = [seeds], seeds
+        self._place[seeds] = 0
+        try:
+            for fanout in fanouts:
+                drawn = self._drawn(frontier, fanout, generator).unique()
+                frontier = drawn[self._place[drawn] < 0]
+                self._place[frontier] = 0
+                parts.append(frontier)
+        finally:
+            nodes = torch.cat(parts)
+            self._place[nodes] = -1
+        return nodes
+
+    def _drawn(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> Tensor:
+        """Draw neighbours of each node: those with the smallest of random numbers, one an edge."""
+        source, owner = self._incoming(nodes)
+        chance = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
+        # Chance is below one, so that each node's edges stay together.
+        order = torch.argsort(owner + chance)
+        first = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=nodes.device)
+        torch.cumsum(torch.bincount(owner, minlength=len(nodes)), dim=0, out=first[1:])
+        rank = torch.arange(len(order), device=nodes.device) - first[owner[order]]
+        chosen: Tensor = source[order[rank < fanout]]
+        return chosen
+
+    def _incoming(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the edges into nodes: positions of their sources, and which of `nodes` each enters."""
+        first = self._starts[nodes]
+        counts = self._starts[nodes + 1] - first
+        owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        before = torch.cumsum(counts, dim=0) - counts
+        entry = torch.arange(len(owner), device=nodes.device) + (first - before)[owner]
+        return self._sources[entry], owner
