@@ -195,7 +195,7 @@ def test_sizes_stay_within_limits(balance):
 def test_training_lowers_each_loss(weights):
     only = {"struct_weight": 0, "time_weight": 0, "sem_weight": 0, **weights}
     task, params = make_task(), gpa(**only).params
-    objective = Objective(task, params)
+    objective = Objective(task.graph, params)
     before = objective(gpa(**only, epochs=0).probabilities(task, 4))
     after = objective(gpa(**only, epochs=20).probabilities(task, 4))
     assert float(after) < float(before)
@@ -226,13 +226,13 @@ def test_sign_of_the_semantic_loss_decides_between_mixed_and_pure_shards():
 def test_objective_is_the_weighted_sum():
     task, p = make_task(), probabilities(0, 60, 4)
     off = {"struct_weight": 0, "time_weight": 0, "sem_weight": 0}
-    alone = {key: float(Objective(task, gpa(**{**off, key: 1}).params)(p)) for key in off}
-    whole = Objective(task, gpa(struct_weight=2, time_weight=3, sem_weight=5).params)(p)
+    alone = {key: float(Objective(task.graph, gpa(**{**off, key: 1}).params)(p)) for key in off}
+    whole = Objective(task.graph, gpa(struct_weight=2, time_weight=3, sem_weight=5).params)(p)
     expected = 2 * alone["struct_weight"] + 3 * alone["time_weight"] + 5 * alone["sem_weight"]
     assert float(whole) == pytest.approx(expected, rel=1e-5)
-    paper = Objective(task, gpa(**{**off, "time_weight": 1}, time_form="paper").params)(p)
+    paper = Objective(task.graph, gpa(**{**off, "time_weight": 1}, time_form="paper").params)(p)
     assert float(paper) == pytest.approx(task.graph.num_edges * alone["time_weight"], rel=1e-5)
-    assert float(Objective(task, gpa(**off).params)(p)) == 0
+    assert float(Objective(task.graph, gpa(**off).params)(p)) == 0
 
 
 @pytest.mark.parametrize("features", ["posterior", "embedding"])
