@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
+from unlearnbench.component import ComponentParams, later
 from unlearnbench.gnn import train_networks
 from unlearnbench.gnn.sampling import NeighbourSampler
 from unlearnbench.graph import Graph
@@ -43,13 +43,13 @@ class GraphPropertyAware(Partitioner):
         )
         hidden: int = Field(256, ge=1, description="Width of the three hidden layers.")
         epochs: int = Field(30, ge=0, description="Passes over all nodes: one step each, unless there are batches.")
-        batch_size: int = Field(
+        batch_size: int = later(
             0,
             ge=0,
             description="Nodes of a step, in an order drawn anew for each epoch; the losses are those of the subgraph"
             " that they and their sampled neighbours induce. 0: the whole graph in one step.",
         )
-        fanouts: str = Field(
+        fanouts: str = later(
             "10,7",
             pattern=r"^[1-9][0-9]*(,[1-9][0-9]*)*$",
             description="With batches: how many neighbours of a node are sampled at most, for each hop.",
@@ -87,15 +87,6 @@ class GraphPropertyAware(Partitioner):
         delta: float = Field(
             0.005, ge=0, description="Room beyond the mean, for capacity=paper and for balance=released."
         )
-
-        @model_serializer(mode="wrap")
-        def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-            # Without batches their settings are none of a cell, whose key is made of this.
-            values: dict[str, Any] = handler(self)
-            if not self.batch_size:
-                for name in ("batch_size", "fanouts"):
-                    values.pop(name, None)
-            return values
 
     def __init__(self, params: Params | None = None) -> None:
         super().__init__(params)
