@@ -315,9 +315,9 @@ def test_products_are_partitioned_step_by_step_and_a_step_is_not_repeated(script
     for name, row in zip(partitioners, rows[2:], strict=True):
         shard = torch.load(products.partition_path(tmp_path, name))
         sizes = torch.bincount(shard, minlength=4)
-        assert row[4:] == [f"{int(sizes.min()):,}", f"{int(sizes.max()):,}"]
+        assert row[5:] == [f"{int(sizes.min()):,}", f"{int(sizes.max()):,}"]
         inside = (shard[training.edge_index[0]] == shard[training.edge_index[1]]).double().mean()
-        assert row[3] == f"{float(inside):.3f}"
+        assert row[4] == f"{float(inside):.3f}"
     products.main([*arguments, "--scale", "0.0019", "--partitioners", "hash"])
     assert started[5:] == ["make", "cut", "partition"]
 

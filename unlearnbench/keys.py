@@ -30,7 +30,7 @@ def distinct(keys: Tensor) -> Tensor:
         int64 [at most k].
     """
     if keys.device.type != "cpu":
-        return torch.unique(keys)
+        return torch.unique(keys)  # type: ignore[no-any-return]
     # numpy sorts in place and, for whole numbers, several times faster than torch.
     keys.numpy().sort()
     different: Tensor = torch.unique_consecutive(keys)
