@@ -45,6 +45,7 @@ class RunConfig(BaseModel):
     forget_kind: Literal["node", "edge"] = Field(default="node", description="What is forgotten.")
     num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
     epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
+    batch_size: int | None = Field(default=None, ge=1, description="Nodes of a step; default: the whole shard.")
     train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
     set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY, poison.KEY or seed.")
     out: Path = Field(default=Path("results"), description="Results folder.")
@@ -76,8 +77,8 @@ class RunConfig(BaseModel):
         return split_names([value]) if isinstance(value, str) else value
 
     @field_validator(
-        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "threads",
-        "cell_timeout", "jobs",
+        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
+        "threads", "cell_timeout", "jobs",
         mode="before",
     )  # fmt: skip
     @classmethod
@@ -152,22 +153,28 @@ class RunConfig(BaseModel):
             UsageError: `set` names no setting of the training, or a value out of range.
         """
         values: dict[str, Any] = {"one_by_one": self.train == "one-by-one"}
-        known = {"lr": float, "weight_decay": float, "epochs": int}
+        known = {"lr": float, "weight_decay": float, "epochs": int, "batch_size": int, "fanouts": tuple}
         for key, value in self.set.items():
             scope, _, name = key.partition(".")
             if scope == "training":
                 if name not in known:
                     raise unknown_setting(key, [f"training.{name}" for name in known])
-                values[name] = _number(key, value, known[name])
+                values[name] = _fanouts(key, value) if name == "fanouts" else _number(key, value, known[name])
             elif scope not in ("model", "poison") and key != "seed":
                 known_keys = [*(f"training.{name}" for name in known), "model.PARAMETER", *_POISON, "seed"]
                 raise unknown_setting(key, known_keys)
-        if self.epochs is not None and "epochs" in values:
-            raise UsageError("The number of epochs is given twice.", "Use one of --epochs and --set training.epochs.")
-        if self.epochs is not None:
-            values["epochs"] = self.epochs
+        for name, given in (("epochs", self.epochs), ("batch_size", self.batch_size)):
+            if given is not None and name in values:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(
+                    f"{option} and --set training.{name} say the same twice.", f"Use one of {option} and --set."
+                )
+            if given is not None:
+                values[name] = given
         if values.get("epochs") == 0:
             raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
+        if "fanouts" in values and not values.get("batch_size"):
+            raise UsageError("--set training.fanouts: there are no batches.", "Add --batch-size 512.")
         return Training(**values)
 
     def poison(self) -> Poison | None:
@@ -315,6 +322,15 @@ def _arguments(value: Any) -> Sequence[str | Bracket]:
     if isinstance(value, Mapping):
         return _grid(value)
     return [parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)]
+
+
+def _fanouts(key: str, value: Any) -> tuple[int, ...]:
+    """Read numbers of neighbours, hop by hop: 10,7 or a list."""
+    parts = value if isinstance(value, list | tuple) else str(value).split(",")
+    numbers = tuple(_number(key, part, int) for part in parts)
+    if not numbers or 0 in numbers:
+        raise UsageError(f"--set {key}={value}: out of range.", "Example: --set training.fanouts=10,7, one a hop.")
+    return numbers
 
 
 def _number(key: str, value: Any, kind: type[Any]) -> Any:

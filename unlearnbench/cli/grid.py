@@ -64,6 +64,12 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
         click.option("--num-shards", type=int, help="Shards of every sharded method.  [default: 20]"),
         click.option("--epochs", type=int, help="Epochs of training.  [default: 100]"),
         click.option(
+            "--batch-size",
+            type=int,
+            metavar="N",
+            help="Nodes of a step, with neighbours sampled as training.fanouts says.  [default: the whole shard]",
+        ),
+        click.option(
             "--train",
             type=click.Choice(["lockstep", "one-by-one"]),
             help="Train networks together, or one by one to time each.  [default: lockstep]",
@@ -74,7 +80,7 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             multiple=True,
             callback=options.assignments,
             metavar="KEY=VALUE",
-            help="training.lr, training.weight_decay, model.PARAMETER, poison.nodes, poison.edges or seed.",
+            help="training.lr, .weight_decay or .fanouts, model.PARAMETER, poison.nodes, poison.edges or seed.",
         ),
         click.option(
             "--out",

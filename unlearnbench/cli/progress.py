@@ -23,6 +23,7 @@ from unlearnbench.report.frame import frame_of
 from unlearnbench.report.render import render
 from unlearnbench.report.tables import build_tables
 from unlearnbench.runner import run_cell
+from unlearnbench.task import Training
 
 # What can be asked of `unlearnbench report` after a run, and what it shows.
 NEXT = {
@@ -165,7 +166,7 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
     datasets = [f"{label} ({_amount(first.protocol, counts, plan.graphs[label])})" for label, counts in amounts.items()]
     ways = {
         f"{cell.training.epochs} epochs, lr {cell.training.lr:g}, weight decay {cell.training.weight_decay:g},"
-        f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}": None
+        f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}{_batches(cell.training)}": None
         for cell in plan.cells
     }
     audits = dict.fromkeys(cell.audit.label for cell in plan.cells if cell.audit is not None)
@@ -183,6 +184,12 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
             + (", deterministic" if plan.around.deterministic else ""),
         ),
     ]
+
+
+def _batches(training: Training) -> str:
+    if not training.batch_size:
+        return ""
+    return f", batches of {training.batch_size} with {', '.join(map(str, training.fanouts))} neighbours a hop"
 
 
 def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
