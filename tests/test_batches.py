@@ -94,20 +94,6 @@ def test_an_epoch_meets_every_node_once(seed, n, size):
     assert torch.equal(torch.cat(met).sort().values, graph.ids)
 
 
-@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 6))
-def test_parts_are_what_is_induced_group_by_group(seed, n, groups):
-    graph = random_graph(seed, n, 3 * n)
-    ids = graph.ids[torch.randperm(n, generator=chance(seed))][: 1 + 2 * n // 3]
-    group = torch.randint(0, groups, (len(ids),), generator=chance(seed))
-    wanted = [number for number in range(groups)[::-1] if bool((group == number).any())][:3]
-    for number, part in zip(wanted, graph.parts(ids, group, wanted), strict=True):
-        alone = graph.induced(ids[group == number])
-        assert torch.equal(part.ids, alone.ids)
-        assert torch.equal(part.x, alone.x)
-        assert torch.equal(part.y, alone.y)
-        assert torch.equal(part.edge_index, alone.edge_index)
-
-
 @pytest.mark.parametrize("model", [*MODELS, "plain"])
 def test_a_network_has_the_bits_it_would_have_alone(model):
     graph = toy_graph(num_nodes=24)

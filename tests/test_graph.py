@@ -87,3 +87,21 @@ def test_a_broken_graph_is_refused_by_name(change, message):
     with pytest.raises(DataError, match=message) as error:
         checked(broken, "mine")
     assert "mine" in str(error.value)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 6), st.booleans())
+def test_parts_are_what_is_induced_group_by_group(seed, n, groups, with_common):
+    chance = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(0, n, (2, 4 * n), generator=chance)
+    graph = Graph(torch.rand(n, 2, generator=chance), torch.arange(n) % 2, edge_index, 10 * torch.arange(n) + 3, 2)
+    ids = graph.ids[torch.randperm(n, generator=chance)][: 1 + 2 * n // 3]
+    group = torch.randint(0, groups, (len(ids),), generator=chance)
+    # Nodes that stand in every part: some in a group, some in none.
+    common = graph.ids[torch.randperm(n, generator=chance)][: n // 3] if with_common else None
+    wanted = list(range(groups))[::-1][:3]
+    for number, part in zip(wanted, graph.parts(ids, group, wanted, common), strict=True):
+        own = ids[group == number]
+        others = own[:0] if common is None else common[~torch.isin(common, own)]
+        alone = graph.induced(torch.cat([own, others]))
+        for name in ("ids", "x", "y", "edge_index"):
+            assert torch.equal(getattr(part, name), getattr(alone, name))

@@ -112,36 +112,47 @@ class Graph:
         kept = torch.nonzero(inside[source] & inside[target]).squeeze(1)
         return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
 
-    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> list[Graph]:
         """Cut out the subgraph of each of several groups of nodes in one pass over the edges.
 
         Args:
             ids: int64 [m], all different, nodes of this graph.
             group: int64 [m], the group of each, from 0 on.
             wanted: The groups that are cut out.
+            common: int64 [k], all different, nodes that stand in every part, behind its own ones if they are not
+                among them.
 
         Returns:
-            For each wanted group what `induced` gives of its nodes, in the order of `ids`.
+            For each wanted group what `induced` gives of its nodes, in the order of `ids`, and of `common`.
         """
-        place = {number: at for at, number in enumerate(wanted)}
-        rank = torch.tensor([place.get(number, -1) for number in range(int(group.max()) + 1)], dtype=torch.int32)
-        part = rank.to(group.device)[group]
-        inside = part >= 0
-        at, part = self.positions(ids[inside]), part[inside]
-        of_part = torch.argsort(part, stable=True)
-        at, part = at[of_part], part[of_part]
-        sizes = torch.bincount(part, minlength=len(wanted))
-        owner = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=self.ids.device)
-        owner[at] = part
-        new = torch.empty(self.num_nodes, dtype=torch.int64, device=self.ids.device)
-        new[at] = torch.arange(len(at), device=at.device) - (sizes.cumsum(0) - sizes)[part]
-        of_edge = owner[self.edge_index[0]]
-        edges = torch.nonzero((of_edge >= 0) & (of_edge == owner[self.edge_index[1]]))[:, 0]
+        at = self.positions(ids)
+        shared = at[:0] if common is None else self.positions(common)
+        owner = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=at.device)
+        owner[at] = group.to(torch.int32)
+        everywhere = torch.zeros(self.num_nodes, dtype=torch.bool, device=at.device)
+        everywhere[shared] = True
+        both, of_group = self._edges_of(owner, everywhere)
+        new = torch.empty(self.num_nodes, dtype=torch.int64, device=at.device)
+        found = []
+        for number in wanted:
+            own = at[group == number]
+            nodes = torch.cat([own, shared[owner[shared] != number]])
+            new[nodes] = torch.arange(len(nodes), device=at.device)
+            edges = torch.cat([both, of_group.get(number, both[:0])]).sort().values
+            found.append(self.cut_out(nodes, new[self.edge_index[:, edges]]))
+        return found
+
+    def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+        """Find the edges between nodes that stand everywhere, and those that one group alone has, by its number."""
+        source, target = self.edge_index
+        free, met = everywhere[source], everywhere[target]
+        of_edge = torch.where(free, owner[target], owner[source])
+        single = (of_edge >= 0) & (free ^ met | ~(free | met) & (owner[source] == owner[target]))
+        edges = torch.nonzero(single)[:, 0]
         of_edge = of_edge[edges]
         edges = edges[torch.argsort(of_edge, stable=True)]
-        counts = torch.bincount(of_edge, minlength=len(wanted)).tolist()
-        columns = new[self.edge_index[:, edges]].split(counts, dim=1)
-        return [self.cut_out(*one) for one in zip(at.split(sizes.tolist()), columns, strict=True)]
+        counts = torch.bincount(of_edge)
+        return torch.nonzero(free & met)[:, 0], dict(enumerate(edges.split(counts.tolist())))
 
     def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
         """Give some nodes with these edges: a part of their induced subgraph, in the order of `at`.

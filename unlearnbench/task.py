@@ -6,7 +6,7 @@ query holds the retained training nodes and the nodes asked for, without labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
@@ -243,6 +243,31 @@ class Query:
             RefusedError: One of `train_ids` is not a retained training node: a method asked for
                 data it was told to forget.
         """
+        self._check(train_ids)
+        if self.view is View.TARGETS:
+            return self.graph.induced(self.targets)
+        if self.view is View.FULL:
+            return self.graph
+        strangers = self.targets[~torch.isin(self.targets, train_ids)]
+        return self.graph.induced(torch.cat([train_ids, strangers]))
+
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
+        """Give what `context` gives for each of several networks, in one pass over the edges.
+
+        Args:
+            train_ids: int64 [m], all different.
+            group: int64 [m], which network was trained on each.
+            wanted: The networks, by their numbers.
+
+        Raises:
+            RefusedError: As `context`.
+        """
+        if self.view is not View.SHARD:
+            return [self.context(train_ids)] * len(wanted)
+        self._check(train_ids)
+        return self.graph.parts(train_ids, group, wanted, self.targets)
+
+    def _check(self, train_ids: Tensor) -> None:
         strange = ~torch.isin(train_ids, self.retained)
         if bool(strange.any()):
             raise RefusedError(
@@ -250,12 +275,6 @@ class Query:
                 f" the first is {int(train_ids[strange][0])}.",
                 "A method may pass messages only over nodes it still holds.",
             )
-        if self.view is View.TARGETS:
-            return self.graph.induced(self.targets)
-        if self.view is View.FULL:
-            return self.graph
-        strangers = self.targets[~torch.isin(self.targets, train_ids)]
-        return self.graph.induced(torch.cat([train_ids, strangers]))
 
 
 def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:

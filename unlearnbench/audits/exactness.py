@@ -27,7 +27,8 @@ from unlearnbench.audits.counterfactuals import (
 )
 from unlearnbench.audits.subject import Subject
 from unlearnbench.audits.taint import Holdings, check_taint
-from unlearnbench.audits.trials import Run, Trials, UntoldQuery, attempted, outcome
+from unlearnbench.audits.trials import Run, Trials, attempted, outcome
+from unlearnbench.audits.untold import Untold
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.task import Query
 from unlearnbench.unlearning import Claim, Unlearner
@@ -127,7 +128,7 @@ class Exactness(Audit):
         """(d) Over many seeds: do the answers on D lie nearer to those of retrained models than the untouched's?"""
         runs, permutations = self.params.runs, self.params.permutations
         query = trials.queries["forgotten"]
-        untold = UntoldQuery(query.targets, query.view, query.graph, query.retained)
+        untold = Untold(query.targets, query.view, query.graph, query.retained)
         answers: list[list[torch.Tensor]] = [[], [], []]
         for run in range(runs):
             task = trials.task(run=run, side="told")

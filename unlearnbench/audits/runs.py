@@ -10,8 +10,8 @@ from torch import Tensor
 
 from unlearnbench.audits.groups import FORGOTTEN, TEST, make_groups
 from unlearnbench.audits.subject import Subject, log_probabilities
+from unlearnbench.audits.untold import Untold
 from unlearnbench.component import Spec
-from unlearnbench.graph import Graph
 from unlearnbench.task import Query, View
 
 # By the name of a group: log-probabilities [n, C] of one run, or [R, n, C] of R runs.
@@ -33,14 +33,6 @@ class Told:
     before: Answers
     untold: Answers
     unlearned: Answers
-
-
-class Untold(Query):
-    """A question over the graph that is left, to a method that still holds what has left it."""
-
-    def context(self, train_ids: Tensor) -> Graph:
-        """Cut the graph as `Query` does, of those of `train_ids` that are left."""
-        return super().context(train_ids[torch.isin(train_ids, self.retained)])
 
 
 def groups_of(subject: Subject) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unlearnbench.audits.bits import answer_differences, equal_bits, state_differences
 from unlearnbench.audits.subject import Subject
+from unlearnbench.audits.untold import Untold
 from unlearnbench.audits.witness import Log, watched_query, watched_task
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
@@ -19,14 +20,6 @@ from unlearnbench.task import Query, Task, Training, View
 from unlearnbench.unlearning import Unlearner
 
 Inspect = Callable[[Unlearner], None]
-
-
-class UntoldQuery(Query):
-    """A query for a method that was not told of a request: what it holds of D is left out of the graph, not refused."""
-
-    def context(self, train_ids: Tensor) -> Graph:
-        """Cut the graph for the nodes among `train_ids` that are retained."""
-        return super().context(train_ids[torch.isin(train_ids, self.retained)])
 
 
 @dataclass(frozen=True)
@@ -161,7 +154,7 @@ class Trials:
         answers = {}
         for name, query in self.queries.items():
             if untold:
-                query = UntoldQuery(query.targets, query.view, query.graph, query.retained)
+                query = Untold(query.targets, query.view, query.graph, query.retained)
             # D as strangers has forgotten nodes in its graph by right: only the others are watched.
             elif log is not None and name != "forgotten":
                 query = watched_query(query, log)

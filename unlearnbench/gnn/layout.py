@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from unlearnbench.gnn import sparse
-from unlearnbench.gnn.edges import Edges, attention_edges
+from unlearnbench.gnn.edges import Edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
+from unlearnbench.gnn.matrices import Matrices
 from unlearnbench.gnn.noise import Noise
 from unlearnbench.gnn.propagation import normalised, propagated
 from unlearnbench.gnn.ragged import owners, padded_places, padded_product, ragged_product, spread
@@ -29,50 +30,36 @@ class Layout(ABC):
 
     Args:
         num_networks: S.
-        edge_index: int64 [2, E], positions among the rows of a propagation.
-        num_rows: Rows of a propagation.
+        matrices: What propagates the rows.
         noise: Where dropout comes from; None: evaluation, nothing is dropped.
     """
 
     features: Features
 
-    def __init__(self, num_networks: int, edge_index: Tensor, num_rows: int, noise: Noise | None) -> None:
+    def __init__(self, num_networks: int, matrices: Matrices, noise: Noise | None) -> None:
         self.num_networks = num_networks
-        self.edge_index = edge_index
-        self.num_rows = num_rows
+        self.matrices = matrices
+        self.edge_index, self.num_rows = matrices.edge_index, matrices.num_rows
         self.noise = noise
-        self._edges: dict[int, Edges] = {}
 
-    @cached_property
+    @property
     def gcn(self) -> sparse.SparseMatrix:
-        """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
-        return normalised(self.edge_index, self.num_rows)
+        """Give D^-1/2 (A + I) D^-1/2: see `Matrices`."""
+        return self.matrices.gcn
 
-    @cached_property
+    @property
     def mean_and_own(self) -> sparse.SparseMatrix:
-        """Give the matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
+        """Give the mean over neighbours beside the node itself: see `Matrices`."""
+        return self.matrices.mean_and_own
 
-        Row 2 i is for node i as a neighbour, row 2 i + 1 for itself: what `block_rows` gives. The
-        average over no edge is zero.
-        """
-        source, target = self.edge_index
-        degree = torch.bincount(target, minlength=self.num_rows)
-        node = torch.arange(self.num_rows, device=target.device)
-        row, column = torch.cat([target, node]), torch.cat([2 * source, 2 * node + 1])
-        value = torch.cat([1 / degree[target].to(torch.float32), torch.ones(self.num_rows, device=target.device)])
-        return sparse.from_entries(row, column, value, (self.num_rows, 2 * self.num_rows))
-
-    @cached_property
+    @property
     def total(self) -> sparse.SparseMatrix:
-        """Give A + I: the matrix that sums over incoming edges and the node itself."""
-        node = torch.arange(self.num_rows, device=self.edge_index.device)
-        return sparse.from_edges(torch.cat([self.edge_index, node.expand(2, -1)], dim=1), self.num_rows)
+        """Give A + I: see `Matrices`."""
+        return self.matrices.total
 
     def edges(self, heads: int) -> Edges:
-        """Give the edges of attention with so many heads, for networks whose rows are their own."""
-        if heads not in self._edges:
-            self._edges[heads] = attention_edges(self.edge_index, self.num_rows, heads)
-        return self._edges[heads]
+        """Give the edges of attention with so many heads: see `Matrices`."""
+        return self.matrices.edges(heads)
 
     @abstractmethod
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
@@ -144,7 +131,7 @@ class Ragged(Layout):
         self._graphs = list(parts)
         self.sizes = [graph.num_nodes for graph in parts]
         edge_index = self._side_by_side([graph.edge_index for graph in parts])
-        super().__init__(len(parts), edge_index, sum(self.sizes), noise)
+        super().__init__(len(parts), Matrices(edge_index, sum(self.sizes)), noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
         self._buffered = buffered
         self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
@@ -250,10 +237,11 @@ class Shared(Layout):
     Args:
         graph: The graph.
         num_networks: S.
+        matrices: Those of the graph, if they are there already.
     """
 
-    def __init__(self, graph: Graph, num_networks: int) -> None:
-        super().__init__(num_networks, graph.edge_index, graph.num_nodes, None)
+    def __init__(self, graph: Graph, num_networks: int, matrices: Matrices | None = None) -> None:
+        super().__init__(num_networks, matrices or Matrices(graph.edge_index, graph.num_nodes), None)
         self.features = Features()
         self._graph = graph
 
@@ -287,9 +275,9 @@ class Shared(Layout):
             at: int64 [m], positions in the graph.
 
         Returns:
-            The rows, and a layout of them alone: of the subgraph of these nodes.
+            The rows, and a layout of them alone, without an edge: where no message passes.
         """
-        return rows[at], Shared(self._graph.induced(self._graph.ids[at]), self.num_networks)
+        return rows[at], Shared(self._graph.cut_out(at, self.edge_index[:, :0]), self.num_networks)
 
     def graphs(self) -> Sequence[Graph]:
         """Give the one graph for each network."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unlearnbench.gnn.layout import Layout, Ragged, Shared
+from unlearnbench.gnn.matrices import Matrices
 from unlearnbench.gnn.models import Stack
 from unlearnbench.gnn.noise import Noise
 from unlearnbench.graph import Graph
@@ -138,9 +139,10 @@ class Networks:
         """Evaluate all networks on one graph, and give what each says in turn: [n, d] and [n, C]."""
         width = max(self._stack.embedding_size, 0) * graph.num_nodes
         at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
+        matrices = Matrices(graph.edge_index, graph.num_nodes)
         for networks in torch.arange(self.num_networks).split(at_once):
             asked = self if len(networks) == self.num_networks else self._only(networks.tolist())
-            yield from asked._evaluate_shared(Shared(graph, len(networks)), at)
+            yield from asked._evaluate_shared(Shared(graph, len(networks), matrices), at)
 
     @torch.no_grad()
     def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:

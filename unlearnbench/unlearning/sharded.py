@@ -214,7 +214,7 @@ class Sharded(Unlearner):
         at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
         for start in range(0, len(voting), at_once):
             asked = voting[start : start + at_once]
-            graphs = [query.context(self._ids[self._shard == shard]) for shard in asked]
+            graphs = query.contexts(self._ids, self._shard, asked)
             for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
                 at = graph.positions(query.targets)
                 heard.put(shard, answer[0][at], answer[1][at])

@@ -1,0 +1,57 @@
+"""What propagates rows over the edges of a graph, made once where many layers and networks need it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unlearnbench.gnn import sparse
+from unlearnbench.gnn.edges import Edges, attention_edges
+from unlearnbench.gnn.propagation import normalised
+
+
+class Matrices:
+    """The matrices of a graph, each made when it is first asked for.
+
+    Args:
+        edge_index: int64 [2, E], positions among the rows of a propagation.
+        num_rows: Rows of a propagation.
+    """
+
+    def __init__(self, edge_index: Tensor, num_rows: int) -> None:
+        self.edge_index = edge_index
+        self.num_rows = num_rows
+        self._edges: dict[int, Edges] = {}
+
+    @cached_property
+    def gcn(self) -> sparse.SparseMatrix:
+        """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
+        return normalised(self.edge_index, self.num_rows)
+
+    @cached_property
+    def mean_and_own(self) -> sparse.SparseMatrix:
+        """Give the matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
+
+        Row 2 i is for node i as a neighbour, row 2 i + 1 for itself: what `block_rows` gives. The
+        average over no edge is zero.
+        """
+        source, target = self.edge_index
+        degree = torch.bincount(target, minlength=self.num_rows)
+        node = torch.arange(self.num_rows, device=target.device)
+        row, column = torch.cat([target, node]), torch.cat([2 * source, 2 * node + 1])
+        value = torch.cat([1 / degree[target].to(torch.float32), torch.ones(self.num_rows, device=target.device)])
+        return sparse.from_entries(row, column, value, (self.num_rows, 2 * self.num_rows))
+
+    @cached_property
+    def total(self) -> sparse.SparseMatrix:
+        """Give A + I: the matrix that sums over incoming edges and the node itself."""
+        node = torch.arange(self.num_rows, device=self.edge_index.device)
+        return sparse.from_edges(torch.cat([self.edge_index, node.expand(2, -1)], dim=1), self.num_rows)
+
+    def edges(self, heads: int) -> Edges:
+        """Give the edges of attention with so many heads, for networks whose rows are their own."""
+        if heads not in self._edges:
+            self._edges[heads] = attention_edges(self.edge_index, self.num_rows, heads)
+        return self._edges[heads]
