@@ -1,6 +1,8 @@
 """How time and memory of sharded methods grow with the graph: phases on made graphs of 10^4, 10^5 and 10^6 nodes.
 
-Graphs are `sbm`, average degree 10, 64 features. Each case is one cell, run by the runner in a process of its own.
+Graphs are `sbm`, average degree 10, 64 features. Each case is a method's life in a process of its own: it is trained,
+answers for the test nodes in the shard view, and forgets 0.5 % of the nodes, which are in every shard. What the harness
+adds (both views, before and after, validation nodes too) takes several times what `predict` does.
 It prints a Markdown table and, for each phase, the slope of time in a log-log plot between the two largest sizes.
 
     python benchmarks/growth.py [--large] [--methods sisa ...] [--shards 20 200] [--figure docs/images/growth.svg]
@@ -26,7 +28,7 @@ DEGREE, FEATURES = 10, 64
 # The largest slope that is wanted.
 WANTED = 1.05
 # What of a cell is shown, in this order; members and heads are trained inside `train`.
-PHASES = ("partition", "train", "aggregate", "evaluate", "unlearn")
+PHASES = ("partition", "train", "aggregate", "predict", "unlearn")
 WHOLE = "all of these"
 
 # The phases of one case, by name: seconds and peak resident memory.
@@ -34,14 +36,16 @@ Case = dict[str, dict[str, float]]
 
 
 def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> Case:
-    """Run one cell here and add up its phases; a phase that came several times has its largest peak."""
+    """Let a method live here, and give its phases."""
     import torch
 
+    from unlearnbench import protocol
     from unlearnbench.config import make_config
     from unlearnbench.measure.allocator import steady_allocator
+    from unlearnbench.measure.clock import Meter
     from unlearnbench.planning import make_plan
     from unlearnbench.plugins import load_catalogue
-    from unlearnbench.runner import run_cell
+    from unlearnbench.task import Task, View, make_query
     from unlearnbench.warmup import warm_up
 
     torch.set_num_threads(threads)
@@ -62,15 +66,27 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
         plan = make_plan(make_config(settings, "growth.py"), load_catalogue())
     (cell,) = plan.cells
     warm_up(cell, plan.around.device)
-    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
-    if record.status != "ok":
-        raise SystemExit(f"{cell.describe()}: {record.status} {record.error or record.notes}")
+    setting = protocol.setting(
+        cell.protocol, plan.graphs[cell.dataset_label], cell.seed, cell.dataset_identity, cell.repetition
+    )
+    graph, split, meter = setting.graph, setting.split, Meter(plan.around.device)
+    task = Task(graph.induced(split.train), cell.model, cell.training, plan.around.device, cell.seed, listener=meter)
+    unlearner = cell.method.build()
+    with meter.phase("fit"):
+        unlearner.fit(task)
+    query = make_query(graph, split.train, split.test, View.SHARD, plan.around.device)
+    with meter.phase("predict"):
+        unlearner.predict(query)
+    del query
+    retained = task.without(setting.request)
+    del task
+    with meter.phase("unlearn"):
+        unlearner.unlearn(setting.request, retained)
     found: Case = {}
-    for row in record.phases:
-        if row["name"] in PHASES:
-            case = found.setdefault(row["name"], {"seconds": 0.0, "mib": 0.0})
-            case["seconds"] += row["seconds"] or 0.0
-            case["mib"] = max(case["mib"], row["peak_rss_mib"] or 0.0)
+    for row in meter.phases:
+        name = row["name"].removeprefix("fit/")
+        if name in PHASES:
+            found[name] = {"seconds": row["seconds"], "mib": row["peak_rss_mib"] or 0.0}
     found[WHOLE] = {
         "seconds": sum(case["seconds"] for case in found.values()),
         "mib": max(case["mib"] for case in found.values()),

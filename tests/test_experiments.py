@@ -13,6 +13,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.experiments import configs, experiment_names, find_experiment
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.resolve import resolve
+from unlearnbench.task import Training
 
 __all__ = ["command", "install"]
 
@@ -30,13 +31,22 @@ def test_every_experiment_names_only_what_there_is(name: str) -> None:
 
 
 def test_the_papers_grid_is_whole() -> None:
-    (config,) = configs(find_experiment("graphrevoker-www24"), {})
-    assert config.models == ["gat", "gcn", "sage", "appnp", "jknet"]
-    assert config.datasets == ["cora", "citeseer", "lastfm-asia", "flickr"]
-    assert config.repetition_numbers() == list(range(10))
-    assert config.forget_amount().ratio == 0.005
-    assert {"grapheraser[preset=paper]", "graphrevoker[preset=released]", "noop"} <= set(map(str, config.methods))
-    assert config.reference
+    found = configs(find_experiment("graphrevoker-www24"), {})
+    assert [config.datasets for config in found] == [["cora", "citeseer", "lastfm-asia"], ["flickr"]]
+    for config in found:
+        assert config.models == ["gat", "gcn", "sage", "appnp", "jknet"]
+        assert config.repetition_numbers() == list(range(10))
+        assert config.forget_amount().ratio == 0.005
+        assert {"grapheraser[preset=paper]", "graphrevoker[preset=released]", "noop"} <= set(map(str, config.methods))
+        assert config.reference
+
+
+@pytest.mark.parametrize("name", [name for name in experiment_names() if "www24" in name and "poison" not in name])
+def test_on_flickr_the_papers_mini_batches_are_used(name: str) -> None:
+    (flickr,) = configs(find_experiment(name), {"datasets": ["flickr"]})
+    assert flickr.training_settings() == Training(epochs=20, batch_size=512)
+    (cora,) = configs(find_experiment(name), {"datasets": ["cora"]})
+    assert cora.training_settings() == Training()
 
 
 def test_the_factorial_multiplies_partitioners_with_aggregators() -> None:
@@ -50,7 +60,7 @@ def test_datasets_and_models_narrow_methods_are_added_the_rest_replaces() -> Non
     assert (config.datasets, config.models, config.repetitions) == (["citeseer"], ["gcn"], 2)
     assert config.methods[-1] == "steady"
     assert "sisa" in config.methods
-    (config,) = configs(find_experiment("graphrevoker-www24"), {"seeds": [3, 4]})
+    config, _ = configs(find_experiment("graphrevoker-www24"), {"seeds": [3, 4]})
     assert config.repetition_numbers() == [3, 4]
 
 
