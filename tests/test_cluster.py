@@ -11,17 +11,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from command_line import ONCE, command, install, records_of
+from command_line import ONCE, SHARDS, command, install, records_of
 
-from unlearnbench import cluster, planning, remote
+from unlearnbench import cluster, planning, remote, spread
 from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
+from unlearnbench.unlearning import sharded
 
 __all__ = ["command", "install"]
 
@@ -57,6 +60,39 @@ class Waits(Steady):
 @hookimpl
 def register_unlearners(register):
     register(Waits)
+"""
+
+# The first worker that is given shard 1 says who it is, and waits to be ended.
+WAITS_FOR_A_MEMBER = """
+import os
+import time
+from pathlib import Path
+
+from unlearnbench import Sharded, hookimpl
+
+
+class WaitsForAMember(Sharded):
+    name = "waits_for_a_member"
+    summary = "Waits in training."
+    named_by_parts = False
+
+    def train_members(self, task, graphs, shards):
+        told = Path(os.environ["TOY_WAITS"])
+        if int(task.graph.ids.min()) >= 5000 and 1 in shards and not told.exists():
+            written = told.with_suffix(".part")
+            written.write_text(str(os.getpid()))
+            written.rename(told)
+            while True:
+                time.sleep(0.01)
+        return super().train_members(task, graphs, shards)
+
+    def beside(self, shards):
+        return {}
+
+
+@hookimpl
+def register_unlearners(register):
+    register(WaitsForAMember)
 """
 
 
@@ -171,6 +207,140 @@ def test_cells_of_a_killed_worker_run_elsewhere_and_records_are_those_of_a_seria
     assert (again.code, "1 were there already" in again.err) == (0, True)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a worker is killed as POSIX has it")
+def test_members_of_a_killed_worker_are_trained_elsewhere_and_are_those_of_a_serial_run(
+    command: Any, install: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    install("ub-waits-member", WAITS_FOR_A_MEMBER)
+    told = tmp_path / "told"
+    monkeypatch.setenv("TOY_WAITS", str(told))
+    methods = "waits_for_a_member[num_shards=4],sisa[num_shards=3,slices=2]"
+    arguments = ("run", "-m", methods, *ONCE, "--forget-count", "6", "--no-reference")
+    told.touch()
+    with monkeypatch.context() as patch:
+        # So that steps are counted member by member, as on a cluster.
+        patch.setattr(sharded, "_MOST_TRAINED", 1)
+        assert command(*arguments, "--out", "serial", "--save-state", "serial-states").code == 0
+    told.unlink()
+    serial = records_of(tmp_path / "serial")
+    killed: list[int] = []
+    with dask_cluster(tmp_path, 2, {"TOY_WAITS": str(told)}) as (address, workers):
+        there = ("--backend", "dask", "--scheduler", address, "--distribute", "members")
+        with monkeypatch.context() as patch:
+            patch.setattr(planning, "provenance", lambda: {"packages": {"torch": "0.1"}, "python": "2.7"})
+            refused = command(*arguments, *there, "--out", "dask")
+        killer = threading.Thread(target=kill_whom_it_names, args=(told, workers, killed))
+        killer.start()
+        done = command(*arguments, *there, "--out", "dask", "--save-state", "states")
+        killer.join()
+    assert refused.code == 2
+    assert "has other versions than this side" in refused.err
+    assert done.code == 0, done.err
+    assert len(killed) == 1
+    came = records_of(tmp_path / "dask")
+    assert came.keys() == serial.keys() == {("waits_for_a_member", 0), ("sisa", 0)}
+    for name, record in came.items():
+        for field in ("key", "status", "cell", "requests", "metrics", "counts", "digests", "partition", "claim"):
+            assert getattr(record, field) == getattr(serial[name], field), field
+        assert len(record.digests["members_changed"]) > 1
+        assert record.provenance["backend"] == "dask-members"
+        assert record.provenance["exclusive"] is False
+        assert "Members were trained on a cluster (--distribute members): it gives no times." in record.notes
+        assert not any(note.startswith(("The method ", "No member ")) for note in record.notes)
+        path = f"{record.key}.pt"
+        kept = [torch.load(tmp_path / folder / path, weights_only=True) for folder in ("states", "serial-states")]
+        assert same(kept[0], kept[1])
+    assert not (tmp_path / "dask" / "partial").exists()
+    assert "2 records give no times" in command("report", "dask", "--table", "time").out
+
+
+def test_members_are_not_trained_where_versions_differ() -> None:
+    answer = remote.train_members(json.dumps({"provenance": HERE, "disable_plugins": []}), {}, [], {})
+    assert any(line.startswith("python ") for line in answer["differences"])
+    assert answer["members"] == {}
+
+
+class Answers:
+    """A client whose every future gives, or raises, the same."""
+
+    def __init__(self, said: Any) -> None:
+        self.said = said
+
+    def wait_for_workers(self, count: int) -> None:
+        pass
+
+    def scatter(self, data: list[Any], **how: Any) -> list[Any]:
+        return data
+
+    def submit(self, *arguments: Any, **how: Any) -> Answers:
+        return self
+
+    def cancelled(self) -> bool:
+        return isinstance(self.said, CancelledError)
+
+    def result(self) -> Any:
+        if isinstance(self.said, BaseException):
+            raise self.said
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "message"),
+    [
+        ({"differences": ["python 2.7, not 3.11"]}, 2, "Worker that joined later has other versions"),
+        (OSError("gone"), 1, "The scheduler tcp://127.0.0.1:9 is lost"),
+        (AttributeError("train_members"), 1, "A worker cannot train members"),
+    ],
+)
+def test_what_goes_wrong_for_every_member_ends_the_run_and_becomes_no_record(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Any, code: int, message: str
+) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+
+    @contextmanager
+    def connected(plan: Any) -> Iterator[Any]:
+        yield Answers(said)
+
+    monkeypatch.setattr(spread, "connected", connected)
+    there = ("--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--distribute", "members")
+    told = command("run", "-m", "steady,sisa", *ONCE, *SHARDS, "--no-reference", *there, "--out", "o")
+    assert told.code == code
+    assert f"error: {message}" in told.err
+    assert "Traceback" not in told.err
+    # What trains no member was computed here, before.
+    ((name, record),) = records_of(tmp_path / "o").items()
+    assert name == ("steady", 0)
+    assert "No member was sent to the cluster: all was trained here." in record.notes
+
+
+@pytest.mark.parametrize("lost", ["its worker", "the worker with the graph"])
+def test_a_member_that_costs_every_worker_costs_its_cell(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+
+    @contextmanager
+    def connected(plan: Any) -> Iterator[Any]:
+        killed = distributed.KilledWorker("task", SimpleNamespace(address="tcp://w:1"), 3)
+        yield Answers(killed if lost == "its worker" else CancelledError())
+
+    monkeypatch.setattr(spread, "connected", connected)
+    there = ("--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--distribute", "members")
+    assert command("run", "-m", "sisa", *ONCE, *SHARDS, "--no-reference", *there, "--out", "o").code == 1
+    ((_, record),) = records_of(tmp_path / "o").items()
+    assert record.status == "error"
+    assert record.error is not None
+    assert record.error["message"].startswith("The member of shard 0 was not trained: every worker")
+
+
+def test_an_audit_does_not_have_its_members_distributed(command: Any) -> None:
+    there = ("--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--distribute", "members")
+    told = command("audit", "exactness", "-m", "sisa", *ONCE, *SHARDS, *there, "--out", "o")
+    assert told.code == 2
+    assert "error: --distribute members is for run" in told.err
+
+
 def test_a_scheduler_that_does_not_answer_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs the extra dask")
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
@@ -187,6 +357,7 @@ def test_a_missing_extra_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) 
     assert 'pip install "unlearnbench[dask]"' in told.err
 
 
+MEMBERS = {"backend": "dask", "scheduler": "tcp://h:1", "distribute": "members"}
 HERE = {"python": "3.11.9", "packages": {"torch": "2.13.0", "scipy": None}, "plugins": {"ub-a": "1"}, "git": "aa"}
 
 
@@ -223,6 +394,10 @@ def test_a_worker_that_joins_later_with_other_versions_computes_nothing(monkeypa
         ({"backend": "dask"}, "Add --scheduler ADDRESS"),
         ({"scheduler": "tcp://h:1"}, "Add --backend dask"),
         ({"backend": "dask", "scheduler": "tcp://h:1", "jobs": 2}, "the workers' threads"),
+        ({"distribute": "members"}, "Add --backend dask --scheduler ADDRESS"),
+        ({**MEMBERS, "isolate": True}, "leave one of them out"),
+        ({**MEMBERS, "cell_timeout": 5}, "leave one of them out"),
+        ({**MEMBERS, "train": "one-by-one"}, "leave one of them out"),
     ],
 )
 def test_settings_of_a_cluster_that_contradict_each_other_are_refused(settings: dict[str, Any], said: str) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,13 +11,14 @@ from tensor_samples import Made
 
 from unlearnbench.errors import RefusedError, UnlearnbenchError
 from unlearnbench.graph import Graph
+from unlearnbench.groups import KeepsNothing
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.testing.reach import reachable_tensors
-from unlearnbench.unlearning import Claim, Sharded
+from unlearnbench.unlearning import Claim, Sharded, sharded
 
 METHODS = [
     "retrain",
@@ -77,6 +79,56 @@ def test_unlearning_equals_a_run_that_never_saw_the_data(text):
     for one, other in zip(answers(method, graph, retained), answers(never, graph, retained), strict=True):
         assert torch.equal(one, other)
     assert all(torch.equal(a, b) for a, b in zip(given.values(), never.kept().values(), strict=True))
+
+
+GROUPED = ["sisa[num_shards=5]", "graphrevoker[num_shards=5,aggregator.sample=60]", "sisa[num_shards=5,slices=3]"]
+
+
+def groups_trained(monkeypatch, method, do):
+    """Do something with a method, and list the groups of shards whose members it trains meanwhile."""
+    found, train = [], type(method).train_members
+
+    def noted(self, task, graphs, shards):
+        found.append(list(shards))
+        return train(self, task, graphs, shards)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(method), "train_members", noted)
+        do()
+    return found
+
+
+@pytest.mark.parametrize("text", GROUPED)
+@pytest.mark.parametrize("rows", [1, 50])
+def test_members_trained_in_groups_are_those_trained_at_once(text, rows, monkeypatch):
+    _graph, task, request = setting()
+    retained = task.without(request)
+    whole = fitted(text, task)
+    grouped = resolve(load_catalogue(), "unlearner", text).build()
+    assert groups_trained(monkeypatch, grouped, lambda: grouped.fit(task)) == [[0, 1, 2, 3, 4]]
+    monkeypatch.setattr(sharded, "_MOST_TRAINED", rows * whole._numbers_a_row(task))
+    cut = groups_trained(monkeypatch, grouped, lambda: grouped.fit(task))
+    assert [shard for group in cut for shard in group] == [0, 1, 2, 3, 4]
+    # Shards have 15 to 24 of the 105 nodes: two fit into 50 rows, four do not.
+    assert len(cut) == 5 if rows == 1 else 2 <= len(cut) < 5
+    assert same(whole.state(), grouped.state()) == []
+    whole.unlearn(request, retained)
+    grouped.unlearn(request, retained)
+    assert same(whole.state(), grouped.state()) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "features", "edges", "groups"),
+    [(44_625, 500, 450_000, 1), (24_145, 8_415, 243_000, 1), (1_714_000, 100, 60_600_000, 7)],
+    ids=["flickr", "physics", "products"],
+)
+def test_only_large_graphs_are_trained_in_groups(nodes, features, edges, groups):
+    method = fitted("sisa[num_shards=20,aggregator=mean]", setting()[1])
+    method._shard = torch.arange(nodes) % 20
+    graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges)
+    task = SimpleNamespace(graph=graph, keeper=KeepsNothing())
+    assert len(method._groups(task, range(20))) == groups
+    assert method._groups(task, []) == []
 
 
 @pytest.mark.parametrize("text", [METHODS[0], METHODS[2], METHODS[6], METHODS[8]])

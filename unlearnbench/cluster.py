@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -48,6 +48,18 @@ def run_on_dask(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Recor
     """
     if not plan.wanted:
         return
+    with connected(plan) as client:
+        yield from _cells(client, plan, tell)
+
+
+@contextlib.contextmanager
+def connected(plan: Plan) -> Iterator[Any]:
+    """Connect to the scheduler that a plan's settings name, check the workers' versions, and close in the end.
+
+    Raises:
+        UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
+            versions than this side.
+    """
     need = look_for("distributed", "unlearnbench[dask]")
     if not need.is_met:
         raise UsageError(f"--backend dask needs the module 'distributed': {need.describe()}.", need.remedy)
@@ -64,7 +76,7 @@ def run_on_dask(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Recor
         ) from None
     try:
         _check_workers(client, plan)
-        yield from _cells(client, plan, tell)
+        yield client
     finally:
         with contextlib.suppress(OSError, TimeoutError):
             client.close(timeout=CONNECT_SECONDS)
@@ -86,10 +98,15 @@ def _check_workers(client: Any, plan: Plan) -> None:
 
 def _refuse(worker: str, differences: list[str]) -> None:
     if differences:
-        raise UsageError(
-            f"Worker {worker} has other versions than this side: {'; '.join(differences)}.",
-            "Install the same there, start the worker anew, and run the same command again.",
-        )
+        raise other_versions(worker, differences)
+
+
+def other_versions(worker: str, differences: list[str]) -> UsageError:
+    """Make the error for a worker whose versions differ."""
+    return UsageError(
+        f"Worker {worker} has other versions than this side: {'; '.join(differences)}.",
+        "Install the same there, start the worker anew, and run the same command again.",
+    )
 
 
 def _cells(client: Any, plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:

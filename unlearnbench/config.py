@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from unlearnbench import settings
 from unlearnbench.brackets import DEEPEST, Bracket, parse_bracket, split_names
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.poison import Poison
@@ -18,7 +19,6 @@ from unlearnbench.requests import Forget
 from unlearnbench.task import Training
 
 Name = str | dict[str, Any]
-_POISON = ("poison.nodes", "poison.edges")
 # Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
 MOST_REPETITIONS = 10_000
 MOST_THREADS = 1024
@@ -69,6 +69,10 @@ class RunConfig(BaseModel):
     jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
     backend: Literal["local", "dask"] = Field(default="local", description="Where cells run: here, or on a cluster.")
     scheduler: str | None = Field(default=None, description="Address of the dask scheduler: tcp://HOST:8786.")
+    distribute: Literal["cells", "members"] = Field(
+        default="cells",
+        description="What the workers of a cluster are given: whole cells, or members of one after the other.",
+    )
     shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
 
     @field_validator("methods", "datasets", "models", mode="before")
@@ -125,7 +129,8 @@ class RunConfig(BaseModel):
         """Check that a cluster is named where one is to be used, and nowhere else.
 
         Raises:
-            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it.
+            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it; members
+                to be distributed without it, or with settings that cannot hold for them.
         """
         if (self.backend == "dask") != (self.scheduler is not None):
             missing = "--scheduler ADDRESS" if self.scheduler is None else "--backend dask"
@@ -134,6 +139,22 @@ class RunConfig(BaseModel):
             )
         if self.backend == "dask" and self.jobs > 1:
             raise UsageError("--jobs is for this machine.", "With --backend dask the workers' threads say how many.")
+        if self.distribute == "members":
+            self._check_members()
+
+    def _check_members(self) -> None:
+        if self.backend != "dask":
+            raise UsageError("--distribute members needs a cluster.", "Add --backend dask --scheduler ADDRESS.")
+        for flag, is_given in (
+            ("--isolate", self.isolate),
+            ("--cell-timeout", self.cell_timeout is not None),
+            ("--train one-by-one", self.train == "one-by-one"),
+        ):
+            if is_given:
+                raise UsageError(
+                    f"{flag} and --distribute members exclude each other.",
+                    "Cells are then computed in this process, and members on the workers: leave one of them out.",
+                )
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""
@@ -152,30 +173,9 @@ class RunConfig(BaseModel):
         Raises:
             UsageError: `set` names no setting of the training, or a value out of range.
         """
-        values: dict[str, Any] = {"one_by_one": self.train == "one-by-one"}
-        known = {"lr": float, "weight_decay": float, "epochs": int, "batch_size": int, "fanouts": tuple}
-        for key, value in self.set.items():
-            scope, _, name = key.partition(".")
-            if scope == "training":
-                if name not in known:
-                    raise unknown_setting(key, [f"training.{name}" for name in known])
-                values[name] = _fanouts(key, value) if name == "fanouts" else _number(key, value, known[name])
-            elif scope not in ("model", "poison") and key != "seed":
-                known_keys = [*(f"training.{name}" for name in known), "model.PARAMETER", *_POISON, "seed"]
-                raise unknown_setting(key, known_keys)
-        for name, given in (("epochs", self.epochs), ("batch_size", self.batch_size)):
-            if given is not None and name in values:
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(
-                    f"{option} and --set training.{name} say the same twice.", f"Use one of {option} and --set."
-                )
-            if given is not None:
-                values[name] = given
-        if values.get("epochs") == 0:
-            raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
-        if "fanouts" in values and not values.get("batch_size"):
-            raise UsageError("--set training.fanouts: there are no batches.", "Add --batch-size 512.")
-        return Training(**values)
+        return settings.training(
+            self.set, one_by_one=self.train == "one-by-one", epochs=self.epochs, batch_size=self.batch_size
+        )
 
     def poison(self) -> Poison | None:
         """Give what is injected, if the protocol says so.
@@ -184,10 +184,8 @@ class RunConfig(BaseModel):
             UsageError: `set` names no setting of the poison, a value out of range, or one without that protocol;
                 or nodes to forget are named as well.
         """
-        values = {key: value for key, value in self.set.items() if key.partition(".")[0] == "poison"}
         if self.protocol != "poison":
-            if values:
-                raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
+            settings.check_no_poison(self.set)
             return None
         given = (self.forget_ratio, self.forget_count, self.forget)
         if any(value is not None for value in given) or self.forget_kind != "node":
@@ -195,19 +193,11 @@ class RunConfig(BaseModel):
                 "--protocol poison forgets what it injects.",
                 "Leave --forget-ratio, --forget-count and --forget out; --set poison.nodes=N says how many.",
             )
-        for key, value in values.items():
-            if key not in _POISON:
-                raise unknown_setting(key, list(_POISON))
-            if _number(key, value, int) < 1:
-                raise UsageError(f"--set {key}={value}: out of range.", "Give a positive number.")
-        return Poison(**{key.partition(".")[2]: _number(key, value, int) for key, value in values.items()})
+        return settings.poison(self.set)
 
     def base_seed(self) -> int:
         """Give the seed that every other one is derived from."""
-        seed = int(_number("seed", self.set.get("seed", 0), int))
-        if seed >= 2**63:
-            raise UsageError(f"--set seed={seed}: out of range.", "Give a number below 2^63.")
-        return seed
+        return settings.seed(self.set)
 
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
@@ -219,13 +209,6 @@ class RunConfig(BaseModel):
     def model_defaults(self) -> dict[str, Any]:
         """Give the parameters that `set` names for every model."""
         return {key.partition(".")[2]: value for key, value in self.set.items() if key.startswith("model.")}
-
-
-def unknown_setting(key: str, known: list[str]) -> UsageError:
-    """Make the error for a key of `--set` that means nothing."""
-    close = nearest(key, known, 1)
-    guess = f"Did you mean {close[0]}? " if close else ""
-    return UsageError(f"--set {key}: no such setting.", f"{guess}Known: {', '.join(known)}.")
 
 
 def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunConfig:
@@ -322,24 +305,3 @@ def _arguments(value: Any) -> Sequence[str | Bracket]:
     if isinstance(value, Mapping):
         return _grid(value)
     return [parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)]
-
-
-def _fanouts(key: str, value: Any) -> tuple[int, ...]:
-    """Read numbers of neighbours, hop by hop: 10,7 or a list."""
-    parts = value if isinstance(value, list | tuple) else str(value).split(",")
-    numbers = tuple(_number(key, part, int) for part in parts)
-    if not numbers or 0 in numbers:
-        raise UsageError(f"--set {key}={value}: out of range.", "Example: --set training.fanouts=10,7, one a hop.")
-    return numbers
-
-
-def _number(key: str, value: Any, kind: type[Any]) -> Any:
-    try:
-        number = kind(value)
-    except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"--set {key}={value}: not a number.", "Give a number.") from None
-    if isinstance(value, bool) or (isinstance(value, float) and number != value):
-        raise UsageError(f"--set {key}={value}: not a whole number.", "Give a whole number.")
-    if not 0 <= number < float("inf"):
-        raise UsageError(f"--set {key}={value}: out of range.", "Give a finite number that is not negative.")
-    return number

@@ -59,6 +59,20 @@ class RefusedError(UnlearnbenchError):
     """A method broke the protocol; its cell is recorded as refused."""
 
 
+class StoppedError(UnlearnbenchError):
+    """What went wrong in a cell would go wrong for every other: it becomes no record, and the run ends.
+
+    Args:
+        message: What is wrong.
+        hint: What the user can do about it.
+        exit_code: How the run ends.
+    """
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = EXIT_FAILED_CELLS) -> None:
+        super().__init__(message, hint)
+        self.exit_code = exit_code
+
+
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """List the known names most like `name`, best first."""
     return difflib.get_close_matches(name, list(known), n=most, cutoff=0.5)

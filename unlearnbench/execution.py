@@ -6,6 +6,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from unlearnbench.planning import (
 from unlearnbench.plugins import load_catalogue, report_problems
 from unlearnbench.record import DamagedRecordError, Record
 from unlearnbench.runner import Arrays, Surroundings, run_cell
+from unlearnbench.spread import members_on_dask
 from unlearnbench.states import State
 from unlearnbench.states import save_state as write_state
 from unlearnbench.store import Store, remove_temporaries
@@ -60,8 +62,8 @@ def execute(
 ) -> list[Record]:
     """Compute the cells that are wanted, each saved as it ends.
 
-    One after the other in this process; or each in one of its own, here or on the workers of a
-    cluster, if the plan's settings say so.
+    One after the other in this process, the members on the workers of a cluster if the plan's
+    settings say so; or each in a process of its own, here or on such workers.
 
     Args:
         plan: What to run.
@@ -80,7 +82,9 @@ def execute(
     plan.store.clean()
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)
-    if plan.config.backend == "dask":
+    if plan.config.distribute == "members":
+        made = _run_spread(plan, tell, compute)
+    elif plan.config.backend == "dask":
         made = run_on_dask(plan, tell)
     else:
         made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
@@ -102,6 +106,12 @@ def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) ->
         record = do_cell(cell, plan.graphs[cell.dataset_label], plan.around, plan.store, plan.save_state, compute)
         tell(Progress(cell, number, total, record))
         yield record
+
+
+def _run_spread(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
+    if plan.wanted:
+        with members_on_dask(plan) as around:
+            yield from _run_here(replace(plan, around=around), tell, compute)
 
 
 def prepare(cell: Cell, around: Surroundings) -> None:
@@ -131,7 +141,7 @@ def do_cell(
     Raises:
         WriteError: Something cannot be written.
     """
-    record, arrays, state = compute(cell, graph, around)
+    record, arrays, state = compute(cell, graph, replace(around, partial=store.root))
     if not record.is_failure:
         if save_state is not None:
             keep = _state_of(cell, record, arrays, state)

@@ -9,7 +9,7 @@ from unlearnbench import protocol
 from unlearnbench.brackets import Bracket
 from unlearnbench.cells import Cell, canonical_json
 from unlearnbench.component import Spec
-from unlearnbench.config import RunConfig, unknown_setting
+from unlearnbench.config import RunConfig
 from unlearnbench.datasets.base import describe, load_graph
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
@@ -17,6 +17,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.needs import check_needs
 from unlearnbench.plugins import Catalogue
 from unlearnbench.resolve import resolve
+from unlearnbench.settings import unknown_setting
 
 REFERENCE = "retrain"
 

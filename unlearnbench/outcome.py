@@ -6,6 +6,7 @@ import datetime
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,13 +18,20 @@ from unlearnbench import seeds
 from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.containment import contained, is_out_of_memory
-from unlearnbench.errors import RefusedError
+from unlearnbench.errors import RefusedError, StoppedError
+from unlearnbench.groups import Keeper
+from unlearnbench.keepers import CellKeepers
 from unlearnbench.measure.clock import Meter, Watch, unwatched
 from unlearnbench.measure.load import LoadWatch
+from unlearnbench.partial import partial_folder
 from unlearnbench.record import Record
 
 # Cells were computed one after the other; times of others are not compared.
 SERIAL = "serial"
+# Some of a cell's members were trained by an earlier run.
+RESUMED = "resumed"
+# Its members were trained on a cluster.
+MEMBERS = "dask-members"
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -42,6 +50,8 @@ class Surroundings:
         backend: How cells are run; times from others than `serial` are not compared.
         deterministic: Whether torch refuses operations that may give other bits from call to call.
         watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
+        elsewhere: For a cell, what has its members trained elsewhere; None: they are trained here.
+        partial: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
     """
 
     device: torch.device
@@ -52,6 +62,8 @@ class Surroundings:
     backend: str = SERIAL
     deterministic: bool = False
     watch: Watch = unwatched
+    elsewhere: Callable[[Cell], Keeper] | None = None
+    partial: Path | None = None
 
 
 @dataclass
@@ -64,6 +76,7 @@ class Outcome:
         fields: Fields of the record.
         notes: What a reader of the record should know.
         state: The deployed parameters.
+        keepers: What keeps members that are trained in groups.
     """
 
     meter: Meter
@@ -71,6 +84,7 @@ class Outcome:
     fields: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     state: Mapping[str, Tensor] = field(default_factory=dict)
+    keepers: CellKeepers = field(default_factory=CellKeepers)
 
 
 def measured(
@@ -85,10 +99,13 @@ def measured(
 
     Returns:
         As `run_cell`.
+
+    Raises:
+        StoppedError: The work says that no other cell can be computed either.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
-    outcome = Outcome(Meter(around.device, watch=around.watch))
+    outcome = Outcome(Meter(around.device, watch=around.watch), keepers=_keepers(cell, around))
     failure = None
     key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
     with contained(key, around.device, around.deterministic) as changed:
@@ -97,12 +114,14 @@ def measured(
         except RefusedError as error:
             status = "refused"
             outcome.notes.append(str(error))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoppedError):
             raise
         except BaseException as error:  # a method may fail in any way; the record says how
             status = "oom" if is_out_of_memory(error) else "error"
             failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     outcome.notes += changed
+    outcome.notes += outcome.keepers.notes
+    backend = RESUMED if outcome.keepers.taken and around.backend == SERIAL else around.backend
     load = watch.finish()
     provenance = {
         **around.provenance,
@@ -110,14 +129,16 @@ def measured(
         "threads": around.threads,
         "device": str(around.device),
         "deterministic": around.deterministic,
-        "backend": around.backend,
+        "backend": backend,
         "machine": around.machine,
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
-        "exclusive": around.backend == SERIAL and load.is_exclusive(),
+        "exclusive": backend == SERIAL and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
-    if around.backend != SERIAL:
+    if around.backend == MEMBERS:
+        outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
+    elif around.backend != SERIAL:
         how = "--jobs" if around.backend == "processes" else f"--backend {around.backend}"
         outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
     if load.reason:
@@ -137,6 +158,22 @@ def measured(
         failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
         record = Record(**fields, status="error", error=failure)
     return record, outcome.arrays, outcome.state
+
+
+def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
+    elsewhere = around.elsewhere
+    there = None if elsewhere is None else lambda: elsewhere(cell)
+    if around.partial is None:
+        return CellKeepers(elsewhere=there)
+    facts = {
+        "cell": cell.key,
+        **{name: around.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
+        "machine": around.machine,
+        "device": str(around.device),
+        "threads": around.threads,
+        "deterministic": around.deterministic,
+    }
+    return CellKeepers(partial_folder(around.partial, around.machine, cell.key), facts, there)
 
 
 def _unread(cell: Cell) -> dict[str, str]:

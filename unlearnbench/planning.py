@@ -83,7 +83,7 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
             fit a dataset.
         NothingMatchedError: There is no cell.
     """
-    device = choose_device(config.device, elsewhere=config.backend != "local")
+    device = choose_device(config.device, elsewhere=config.backend != "local" and config.distribute == "cells")
     torch.set_num_threads(config.threads)
     allocator = steady_allocator()
     forget, training = config.forget_amount(), config.training_settings()

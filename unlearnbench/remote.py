@@ -1,23 +1,38 @@
-"""What runs on a worker of a cluster: it says which versions it has, and computes cells.
+"""What runs on a worker of a cluster: it says which versions it has, computes cells, and trains members.
 
 A cell gets a process of its own on the worker, as `isolation` gives one here, and a results folder
 of its own that is gone afterwards. In come JSON and numbers, out go JSON and the bytes of files;
-what is to be kept is written by the side that sent the cell.
+what is to be kept is written by the side that sent the cell. Members are trained in the worker
+itself, from plain arrays and into plain arrays.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unlearnbench.graph import Graph
+from unlearnbench.groups import Group
 from unlearnbench.isolation import Processes
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.plugins import load_catalogue
+from unlearnbench.process_state import own_process_state
+from unlearnbench.task import Task, Training
+from unlearnbench.unlearning.grouping import train_group
+from unlearnbench.wire import cell_from_plain
+
+_ALONE = threading.Lock()
 
 
 class Answer(TypedDict):
@@ -34,6 +49,22 @@ class Answer(TypedDict):
     machine: str
     ended: dict[str, Any]
     files: dict[str, bytes]
+
+
+class Members(TypedDict):
+    """What a worker gives back for a group of members.
+
+    Args:
+        differences: How its versions differ; then nothing was trained, and the rest is empty.
+        members: Parameters by shard and name, as `groups.Trained` has them, and so the rest.
+        beside: What the method holds beside them.
+        counts: What was counted.
+    """
+
+    differences: list[str]
+    members: dict[str, NDArray[Any]]
+    beside: dict[str, NDArray[Any]]
+    counts: dict[str, int]
 
 
 def versions(disable_plugins: Sequence[str]) -> str:
@@ -83,10 +114,61 @@ def compute(order: str, seconds: float | None) -> Answer:
         ended = Processes().run(todo, seconds)
         files = {
             path.relative_to(folder / "out").as_posix(): path.read_bytes()
-            for path in sorted((folder / "out").rglob("*"))
+            for part in ("records", "state")
+            for path in sorted((folder / "out" / part).rglob("*"))
             if path.is_file() and not path.name.startswith(".")
         }
     return {"differences": [], "machine": machine, "ended": asdict(ended), "files": files}
+
+
+def train_members(
+    order: str,
+    graph: Mapping[str, NDArray[Any]],
+    ids: Sequence[NDArray[np.int64]],
+    beside: Mapping[str, NDArray[Any]],
+) -> Members:
+    """Train the members of some shards in this process, one call at a time.
+
+    Args:
+        order: JSON: the cell, the task's seed and training, the shards, where and how to compute.
+        graph: The training graph: `x`, `y`, `edge_index`, `ids`, `num_classes`.
+        ids: The ids of each shard's nodes.
+        beside: What the method holds beside members for these shards.
+    """
+    todo = json.loads(order)
+    # Chance and modes of torch are the process's: a second training beside this one would change them.
+    with _ALONE:
+        found = differences(todo["provenance"], _own_versions(tuple(todo["disable_plugins"])))
+        if found:
+            return {"differences": found, "members": {}, "beside": {}, "counts": {}}
+        cell = cell_from_plain(todo["cell"], load_catalogue(disable=todo["disable_plugins"]))
+        device = torch.device(todo["device"])
+        with own_process_state(todo["seed"], device, todo["deterministic"]):
+            torch.set_num_threads(todo["threads"])
+            task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo["training"]), device, todo["seed"])
+            nodes = tuple(torch.tensor(part).to(device) for part in ids)
+            group = Group(tuple(todo["shards"]), nodes, {name: torch.tensor(part) for name, part in beside.items()})
+            method = cell.method.build()
+            method.put_beside(group.shards, group.beside, device)
+            trained = train_group(method, task, [task.graph.induced(part) for part in nodes], group)
+            return {
+                "differences": [],
+                "members": {name: value.cpu().numpy() for name, value in trained.members.items()},
+                "beside": {name: value.cpu().numpy() for name, value in trained.beside.items()},
+                "counts": dict(trained.counts),
+            }
+
+
+@lru_cache(maxsize=1)
+def _own_versions(disable_plugins: tuple[str, ...]) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(versions(disable_plugins))
+    return said
+
+
+def _graph_of(arrays: Mapping[str, NDArray[Any]]) -> Graph:
+    # Copies: what came over the network cannot be written to, which torch warns of.
+    x, y, edge_index, ids = (torch.tensor(arrays[name]) for name in ("x", "y", "edge_index", "ids"))
+    return Graph(x, y, edge_index, ids, int(arrays["num_classes"]))
 
 
 def _differing(name: str, here: str | None, there: str | None) -> Iterator[str]:

@@ -67,6 +67,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         device=around.device,
         seed=protocol.task_seed(cell.seed, name, cell.repetition),
         listener=meter,
+        keeper=outcome.keepers.of("fit"),
     )
     method: Unlearner = cell.method.build()
     given = Given()
@@ -86,7 +87,8 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     given.check()
     _check_unchanged(method, digests_before)
 
-    retained, demand = task.without(request), Request(request.ids.clone().to(around.device), request.kind)
+    retained = replace(task.without(request), keeper=outcome.keepers.of("unlearn"))
+    demand = Request(request.ids.clone().to(around.device), request.kind)
     del task
     given.add("the retained graph", retained.graph)
     given.add("the ids of the request", demand.ids)

@@ -6,6 +6,7 @@ Layout under a results folder:
     records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
     records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
     machines/<machine>.json                                 what the machine is
+    partial/<machine>/<key>/*.pt                            members of a cell that is not finished: see `partial`
 
 Several processes, on one machine or many, may write into one folder: every file has one
 writer at a time, appears by a rename, and the last writer of a cell wins.
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
+from unlearnbench.partial import partial_folder, remove_partial, remove_partials
 from unlearnbench.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
 
 POLICIES = ("only-missing", "busy", "never", "always")
@@ -204,7 +206,7 @@ class Store:
         return read_records(self.root, problems)
 
     def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
-        """Write the outcome of a cell; an earlier failure of the same cell is removed.
+        """Write the outcome of a cell; what was kept of it before it was finished, and a failure of it, are removed.
 
         Args:
             record: An outcome, of this machine.
@@ -226,6 +228,7 @@ class Store:
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         (folder / f"{record.key}.error.json").unlink(missing_ok=True)
+        remove_partial(partial_folder(self.root, self.machine, record.key))
         return path
 
     def save_failure(self, record: Record) -> Path:
@@ -271,8 +274,8 @@ class Store:
         return path
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
-        """Remove temporary files that killed writers left behind: see `remove_temporaries`."""
-        return remove_temporaries(self.root, older_than)
+        """Remove what killed runs left behind and nobody needs: temporary files, and members of finished cells."""
+        return remove_temporaries(self.root, older_than) + remove_partials(self.root, older_than)
 
     def _was_busy(self, key: str) -> bool:
         record = self.find(key)

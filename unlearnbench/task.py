@@ -19,6 +19,7 @@ from unlearnbench import seeds
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
+from unlearnbench.groups import Keeper, KeepsNothing
 from unlearnbench.requests import Request
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class Task:
         given: Usually empty. An audit hands a partition in as
             `{"partition": int64 [[node id, shard], ...]}`.
         listener: The harness's clock and counts.
+        keeper: Where members that were trained in groups are kept, or trained: see `groups.Keeper`.
     """
 
     graph: Graph
@@ -133,6 +135,7 @@ class Task:
     seed: int
     given: Mapping[str, Tensor] = field(default_factory=dict)
     listener: Listener = field(default_factory=Silent, repr=False)
+    keeper: Keeper = field(default_factory=KeepsNothing, repr=False)
 
     @classmethod
     def from_data(

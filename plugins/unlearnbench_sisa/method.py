@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -106,6 +106,23 @@ class Sisa(Sharded):
                 written += sum(value.numel() * value.element_size() for value in parameters.values())
         task.count(checkpoint_bytes=written)
         return self._step(task, self.slices - 1, epochs[-1], graphs, shards)
+
+    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+        """Give the checkpoints of some shards: `3/1/conv1.weight` of slice 1 of shard 3."""
+        return {
+            f"{shard}/{number}/{name}": value
+            for shard in shards
+            for number, parameters in self._checkpoints.get(shard, {}).items()
+            for name, value in parameters.items()
+        }
+
+    def put_beside(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
+        """Take checkpoints in."""
+        for shard in shards:
+            self._checkpoints.pop(shard, None)
+        for path, value in values.items():
+            place, number, name = path.split("/", 2)
+            self._checkpoints.setdefault(int(place), {}).setdefault(int(number), {})[name] = value.to(device)
 
     def _step(self, task: Task, number: int, epochs: int, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
         saved = {shard: self._checkpoints.get(shard, {}) for shard in shards}

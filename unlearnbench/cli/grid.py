@@ -138,6 +138,11 @@ def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]]
             "--scheduler", metavar="ADDRESS", help="The scheduler of the cluster, for --backend dask: tcp://HOST:8786."
         ),
         click.option(
+            "--distribute",
+            type=click.Choice(["cells", "members"]),
+            help="What workers are given: cells, or the members of one cell after the other.  [default: cells]",
+        ),
+        click.option(
             "--shard",
             metavar="I/N",
             help="Run the I-th of N parts of the cells, for array jobs that share --out.",

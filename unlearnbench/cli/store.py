@@ -27,20 +27,31 @@ def command() -> None:
     metavar="SECONDS",
     help="Leave what was written since: a run may be writing it.",
 )
+@click.option(
+    "--unfinished", is_flag=True, help="Remove members of unfinished cells as well: their next run starts anew."
+)
 @options.debug
-def clean(results: Path, older_than: float, debug: bool) -> None:
+def clean(results: Path, older_than: float, unfinished: bool, debug: bool) -> None:
     """Remove temporary files that killed runs left behind, and list them.
 
-    Records, arrays and everything else are left alone. Every run does the same when it begins.
+    Members that were kept of a large cell are removed too if it has its record since. Records,
+    arrays and everything else are left alone. Every run does the same when it begins.
     """
     from unlearnbench.errors import NothingMatchedError
+    from unlearnbench.partial import is_finished, partial_folders, remove_partials
     from unlearnbench.store import remove_temporaries, temporaries
 
     if not results.is_dir():
         raise NothingMatchedError(f"{results}: there is no such folder.", "Name a results folder.")
-    for path in remove_temporaries(results, older_than):
+    for path in remove_temporaries(results, older_than) + remove_partials(results, older_than, unfinished):
         click.echo(path)
     left = len(temporaries(results))
     if left:
         hint = f"{left} younger than {older_than:g} s are left: a run may be writing them."
         click.echo(f"note: {hint} If none runs: --older-than 0.", err=True)
+    going = [folder for folder in partial_folders(results) if not is_finished(folder, results)]
+    if going:
+        hint = "the command that was interrupted goes on from there; --unfinished removes them."
+        click.echo(
+            f"note: members of {len(going)} unfinished cells are kept in {results / 'partial'}: {hint}", err=True
+        )

@@ -14,16 +14,24 @@ from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks, blank_networks, train_networks
 from unlearnbench.graph import Graph
+from unlearnbench.groups import Group
 from unlearnbench.partitioning import Partitioner, checked_partition
 from unlearnbench.requests import Request
 from unlearnbench.task import Query, Task, View
 from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.grouping import of_shard, tells_what_it_holds, train_group
 from unlearnbench.unlearning.hearing import Hearing
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
 # stay below this many numbers (1 GiB of float32), and the rows of a layer below this many.
 _MOST_FEATURES = 2**28
 _MOST_ROWS = 2**20
+# Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
+# below so many numbers (1 GiB of float32; training takes some 1.4 GiB), however many shards there are.
+# Graphs of some 100,000 training nodes, with 500 features and 20 edges each, are still one group.
+_MOST_TRAINED = 2**28
+# An edge in training: its two ends, and index and value in the matrix that passes messages forth and the one back.
+_NUMBERS_AN_EDGE = 10
 # Nodes times members combined at once: bounds what an aggregator holds for its projections of all members.
 _ROWS_AT_ONCE = 2**18
 
@@ -111,6 +119,24 @@ class Sharded(Unlearner):
         """
         return train_networks(task, graphs, shards)
 
+    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+        """Give what `train_members` reads and leaves in this object for some shards, beside their members, by name.
+
+        A subclass that overrides `train_members` overrides this and `put_beside` too, if only to say
+        that there is nothing. Else its members are neither kept while a large cell is trained nor
+        trained on other machines.
+        """
+        return {}
+
+    def put_beside(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
+        """Take what `beside` gave for these shards elsewhere, instead of what is here.
+
+        Args:
+            shards: Their numbers.
+            values: Tensors by name, on the CPU.
+            device: Where this method computes.
+        """
+
     def _locate_nodes(self, request: Request) -> list[int]:
         """Name the shards that held a node of the request, and take these nodes out of them."""
         forgotten = request.ids.to(self._ids.device)
@@ -188,9 +214,57 @@ class Sharded(Unlearner):
         inhabited = set(torch.unique(self._shard).tolist())
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
-        if alive:
-            graphs = task.graph.parts(self._ids, self._shard, alive)
-            self._networks.replace(alive, self.train_members(task, graphs, alive))
+        groups = [
+            Group(tuple(cut), tuple(self._ids[self._shard == shard] for shard in cut), self.beside(cut))
+            for cut in self._groups(task, alive)
+        ]
+        asks = tells_what_it_holds(self) and task.keeper.begin(task, groups)
+        for group in groups:
+            if asks:
+                self._ask_for(task, group)
+            else:
+                graphs = self._subgraphs(task, group.shards)
+                self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
+
+    def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
+        return task.graph.parts(self._ids, self._shard, shards)
+
+    def _ask_for(self, task: Task, group: Group) -> None:
+        """Take a group's members from the task's keeper, or train them and hand them over."""
+        trained = task.keeper.find(task, group)
+        if trained is None:
+            trained = train_group(self, task, self._subgraphs(task, group.shards), group)
+            task.keeper.keep(task, group, trained)
+        else:
+            task.count(**trained.counts)
+            self.put_beside(group.shards, trained.beside, task.device)
+        for shard in group.shards:
+            self._networks.put(shard, of_shard(shard, trained.members))
+
+    def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
+        """Cut shards, in their order, into groups whose members are trained at once."""
+        if not shards:
+            return []
+        sizes = torch.bincount(self._shard, minlength=self.num_shards).tolist()
+        most = _MOST_TRAINED // self._numbers_a_row(task)
+        groups: list[list[int]] = []
+        rows = 0
+        for shard in shards:
+            if not groups or rows + sizes[shard] > most or len(groups[-1]) == task.keeper.most:
+                groups.append([])
+                rows = 0
+            groups[-1].append(shard)
+            rows += sizes[shard]
+        return groups
+
+    def _numbers_a_row(self, task: Task) -> int:
+        """Count what training holds for a node: its features, what each layer gives, with gradients, and its edges.
+
+        Layers give as many columns as their parameters have, weight and bias: one for values, one for gradients.
+        """
+        layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
+        edges = -(-task.graph.num_edges // task.graph.num_nodes)
+        return task.graph.num_features + layers + _NUMBERS_AN_EDGE * edges
 
     def _fit_aggregator(self, task: Task) -> None:
         # Built anew, so that nothing learned from forgotten nodes can stay behind.
