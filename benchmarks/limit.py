@@ -148,6 +148,9 @@ class ProductCounter(TorchDispatchMode):
     def count(self, **amounts: int) -> None:
         """Do nothing: the harness's own counts are not wanted here."""
 
+    def epoch(self, number: int, total: int) -> None:
+        """Do nothing: the products of all epochs count alike."""
+
 
 def plain_call(product: Product, matrix: Tensor | None) -> Callable[[], object]:
     """Make the plain call of a product: contiguous factors, a result that is there already.

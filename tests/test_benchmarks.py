@@ -249,7 +249,9 @@ def test_make_bench_leaves_out_what_needs_a_gpu_or_takes_long():
 
     scripts = {path.as_posix() for path in (ROOT / "benchmarks").glob("*.py")}
     found = {name for name in scripts if f"benchmarks/{Path(name).name}" in planned("bench")}
-    assert scripts - found == {(ROOT / "benchmarks" / name).as_posix() for name in ("gpu.py", "growth.py", "soak.py")}
+    assert scripts - found == {
+        (ROOT / "benchmarks" / name).as_posix() for name in ("gpu.py", "growth.py", "products.py", "soak.py")
+    }
     assert "benchmarks/gpu.py" in planned("bench-gpu")
     assert "benchmarks/soak.py" in planned("soak")
 
@@ -286,3 +288,44 @@ def test_growth_needs_two_sizes(script, capsys):
         script("growth").main(["--nodes", "100"])
     assert caught.value.code == 2
     assert "a slope needs at least two sizes" in capsys.readouterr().err
+
+
+def test_products_are_partitioned_step_by_step_and_a_step_is_not_repeated(script, tmp_path, capsys, monkeypatch):
+    products = script("products")
+    partitioners = ["hash", "ldg", 'gpa[batch_size=512,fanouts="2,2",epochs=1,hidden=8]']
+    arguments = ["--scale", "0.002", "--shards", "4", "--folder", str(tmp_path)]
+    # Steps run in this process: starting one takes seconds.
+    started = []
+
+    def here(command, **options):
+        started.append(json.loads(command[-1])[0])
+        products.main(command[2:])
+        return subprocess.CompletedProcess(command, 0, stdout=capsys.readouterr().out)
+
+    monkeypatch.setattr(products.subprocess, "run", here)
+    products.main([*arguments, "--partitioners", *partitioners[:2]])
+    products.main([*arguments, "--partitioners", *partitioners])
+    assert started == ["make", "cut", "partition", "partition", "partition"]
+    said = capsys.readouterr().out
+    assert "4898 nodes, 123718 undirected pairs" in said
+    assert "training: 3428 nodes" in said
+    rows = [line.strip("| ").split(" | ") for line in said.splitlines() if line.startswith("|")][2:]
+    assert [row[0] for row in rows] == ["make the graph", "cut the training subgraph", *partitioners]
+    training = products.load(tmp_path / products.TRAINING)
+    for name, row in zip(partitioners, rows[2:], strict=True):
+        shard = torch.load(products.partition_path(tmp_path, name))
+        sizes = torch.bincount(shard, minlength=4)
+        assert row[5:] == [f"{int(sizes.min()):,}", f"{int(sizes.max()):,}"]
+        inside = (shard[training.edge_index[0]] == shard[training.edge_index[1]]).double().mean()
+        assert row[4] == f"{float(inside):.3f}"
+    products.main([*arguments, "--scale", "0.0019", "--partitioners", "hash"])
+    assert started[5:] == ["make", "cut", "partition"]
+
+
+def test_a_step_that_ends_badly_ends_the_benchmark(script, tmp_path, monkeypatch):
+    products = script("products")
+    failed = subprocess.CompletedProcess([], 3, stdout="")
+    monkeypatch.setattr(products.subprocess, "run", lambda *command, **options: failed)
+    with pytest.raises(SystemExit, match=r"make.*ended with 3"):
+        products.main(["--folder", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from unlearnbench.measure.digests import digests
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Forget, Request, draw_edges
 from unlearnbench.resolve import resolve
-from unlearnbench.task import View
+from unlearnbench.task import Silent, View
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
 __all__ = ["command", "install"]
@@ -128,12 +128,7 @@ def test_forgetting_edges_equals_never_having_had_them(method: str) -> None:
 def test_an_edge_between_shards_costs_no_member_and_the_count_says_so() -> None:
     counted: dict[str, int] = {}
 
-    class Counting:
-        def phase(self, name: str) -> Any:
-            import contextlib
-
-            return contextlib.nullcontext()
-
+    class Counting(Silent):
         def count(self, **amounts: int) -> None:
             for name, amount in amounts.items():
                 counted[name] = counted.get(name, 0) + amount

@@ -12,10 +12,18 @@ from unlearnbench.gnn import GCN
 from unlearnbench.gnn.sparse import from_dense
 from unlearnbench.graph import Graph
 from unlearnbench.partitioning import checked_partition, partition_statistics, shard_bounds
+from unlearnbench.plugins import load_catalogue
+from unlearnbench.resolve import resolve
 from unlearnbench.task import Task, Training
 from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
 from unlearnbench_graphrevoker.gpa import GraphPropertyAware, Objective
-from unlearnbench_graphrevoker.network import MeanConvolution, PartitionNetwork, neighbour_mean, prepare_inputs
+from unlearnbench_graphrevoker.network import (
+    MeanConvolution,
+    PartitionNetwork,
+    assignment_in_chunks,
+    neighbour_mean,
+    prepare_inputs,
+)
 
 
 def chance(seed=0):
@@ -195,7 +203,7 @@ def test_sizes_stay_within_limits(balance):
 def test_training_lowers_each_loss(weights):
     only = {"struct_weight": 0, "time_weight": 0, "sem_weight": 0, **weights}
     task, params = make_task(), gpa(**only).params
-    objective = Objective(task, params)
+    objective = Objective(task.graph, params)
     before = objective(gpa(**only, epochs=0).probabilities(task, 4))
     after = objective(gpa(**only, epochs=20).probabilities(task, 4))
     assert float(after) < float(before)
@@ -226,13 +234,13 @@ def test_sign_of_the_semantic_loss_decides_between_mixed_and_pure_shards():
 def test_objective_is_the_weighted_sum():
     task, p = make_task(), probabilities(0, 60, 4)
     off = {"struct_weight": 0, "time_weight": 0, "sem_weight": 0}
-    alone = {key: float(Objective(task, gpa(**{**off, key: 1}).params)(p)) for key in off}
-    whole = Objective(task, gpa(struct_weight=2, time_weight=3, sem_weight=5).params)(p)
+    alone = {key: float(Objective(task.graph, gpa(**{**off, key: 1}).params)(p)) for key in off}
+    whole = Objective(task.graph, gpa(struct_weight=2, time_weight=3, sem_weight=5).params)(p)
     expected = 2 * alone["struct_weight"] + 3 * alone["time_weight"] + 5 * alone["sem_weight"]
     assert float(whole) == pytest.approx(expected, rel=1e-5)
-    paper = Objective(task, gpa(**{**off, "time_weight": 1}, time_form="paper").params)(p)
+    paper = Objective(task.graph, gpa(**{**off, "time_weight": 1}, time_form="paper").params)(p)
     assert float(paper) == pytest.approx(task.graph.num_edges * alone["time_weight"], rel=1e-5)
-    assert float(Objective(task, gpa(**off).params)(p)) == 0
+    assert float(Objective(task.graph, gpa(**off).params)(p)) == 0
 
 
 @pytest.mark.parametrize("features", ["posterior", "embedding"])
@@ -257,8 +265,83 @@ def test_tiny_and_odd_graphs(num_shards, edges):
 
 
 @pytest.mark.parametrize(
-    "params", [{"lr": 0}, {"time_form": "cubic"}, {"slack": 1.5}, {"mix": 1}, {"struct_weight": -1}, {"epoch": 3}]
+    "params",
+    [
+        {"lr": 0},
+        {"time_form": "cubic"},
+        {"slack": 1.5},
+        {"mix": 1},
+        {"struct_weight": -1},
+        {"epoch": 3},
+        {"fanouts": "10,"},
+        {"batch_size": -1},
+    ],
 )
 def test_wrong_parameters_are_refused(params):
     with pytest.raises(ValidationError, match=next(iter(params))):
         gpa(**params)
+
+
+def test_probabilities_in_chunks_are_those_of_the_whole_graph():
+    graph = communities()
+    network = PartitionNetwork(4, 8, 5, chance(), temperature=0.5, mix=0.1)
+    with torch.no_grad():
+        whole = network(prepare_inputs(graph.x, graph.edge_index, 8))
+    for chunk in (1, 7, 60, 100):
+        found = assignment_in_chunks(network, graph.x, graph.edge_index, chunk)
+        assert torch.allclose(found, whole, atol=1e-6)
+        assert not found.requires_grad
+
+
+def test_a_batch_of_all_nodes_is_a_step_on_the_whole_graph():
+    # The nodes of a batch come in another order: equal but for rounding.
+    whole = gpa(epochs=4).probabilities(make_task(), 4)
+    batch = gpa(epochs=4, batch_size=60, fanouts="1").probabilities(make_task(), 4)
+    assert torch.allclose(batch, whole, atol=1e-4)
+    assert not torch.allclose(gpa(epochs=0).probabilities(make_task(), 4), whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("features", ["raw", "embedding"])
+def test_an_epoch_of_batches_takes_every_node_once(features, monkeypatch):
+    seen = []
+
+    def noted(graph, params):
+        seen.append(graph)
+        return Objective(graph, params)
+
+    monkeypatch.setattr("unlearnbench_graphrevoker.gpa.Objective", noted)
+    partitioner = gpa(features=features, epochs=2, batch_size=25, fanouts="3,2")
+    found = partitioner.probabilities(make_task(), 4)
+    assert len(seen) == 2 * 3
+    whole = communities()
+    for first, second, third in (seen[:3], seen[3:]):
+        seeds = torch.cat([first.ids[:25], second.ids[:25], third.ids[:10]])
+        assert torch.equal(seeds.sort().values, whole.ids)
+    # All edges among the nodes of a batch: its degrees are those of the subgraph.
+    assert all(part.num_edges == whole.induced(part.ids).num_edges for part in seen)
+    assert not torch.equal(seen[0].ids[:25], seen[3].ids[:25])
+    assert torch.equal(found, partitioner.probabilities(make_task(), 4))
+    assert not torch.equal(found, partitioner.probabilities(make_task(seed=1), 4))
+
+
+def test_batches_lower_the_loss_and_keep_to_the_limits():
+    task, settings = make_task(), {"batch_size": 20, "fanouts": "4,4"}
+    objective = Objective(task.graph, gpa().params)
+    before, after = (objective(gpa(**settings, epochs=count).probabilities(task, 4)) for count in (0, 10))
+    assert float(after) < float(before)
+    sizes = torch.bincount(gpa(**settings, epochs=1).partition(task, 4), minlength=4)
+    low, high = shard_bounds(60, 4, 0.1)
+    assert low <= int(sizes.min()) <= int(sizes.max()) <= high
+
+
+def test_batches_are_named_and_nothing_else_is_changed_by_them():
+    catalogue = load_catalogue()
+    plain = resolve(catalogue, "partitioner", "gpa")
+    assert not {"batch_size", "fanouts"} & plain.canonical()["params"].keys()
+    batches = resolve(catalogue, "partitioner", 'gpa[batch_size=512,fanouts="10,7"]')
+    assert batches.label == "gpa[batch_size=512]"
+    assert batches.canonical()["params"]["batch_size"] == 512
+    text = 'gpa[batch_size=512,fanouts="5,3"]'
+    other = resolve(catalogue, "partitioner", text)
+    assert other.label == text
+    assert other.canonical()["params"]["fanouts"] == "5,3"

@@ -175,6 +175,28 @@ def test_what_is_no_graph_file_says_what_is(name: str, tmp_path: Path) -> None:
     assert "edges.csv" in caught.value.hint
 
 
+@pytest.mark.parametrize("old_form", [False, True])
+def test_a_large_file_is_mapped_and_never_written_to(old_form: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "graph.pt"
+    whole = user_graph()
+    torch.save(whole, path, _use_new_zipfile_serialization=not old_form)
+    content = path.read_bytes()
+    read = load(path)
+    monkeypatch.setattr("unlearnbench.datasets.user_files.MAPPED_FROM", 1)
+    mapped = load(path)
+    assert mapped.checksum() == read.checksum()
+    in_maps = str(path) in Path("/proc/self/maps").read_text() if Path("/proc/self/maps").exists() else not old_form
+    assert in_maps is not old_form
+    # Rows that are picked are copies.
+    cut = mapped.induced(mapped.ids[:5])
+    cut.x.add_(1)
+    assert mapped.checksum() == read.checksum()
+    mapped.x.add_(1)
+    mapped.edge_index.zero_()
+    assert path.read_bytes() == content
+    assert load(path).checksum() == read.checksum()
+
+
 # Tables
 
 FEATURES = "id,a,b\n10,1,0.5\n37,2,\n20,3,1.5\n"

@@ -108,7 +108,7 @@ class Spec:
         A component from elsewhere carries its distribution: two packages may use one name.
         """
         parts = dict(self.parts())
-        plain = self.params.model_dump(mode="json", exclude={*parts, *_locations(type(self.params))})
+        plain = self.params.model_dump(mode="json", exclude={*parts, *_unsaid(self.params)})
         params = {key: parts[key].canonical() if key in parts else plain[key] for key in sorted({*plain, *parts})}
         tree: dict[str, Any] = {"name": self.cls.recorded_name(self.params), "version": self.version, "params": params}
         if self.preset:
@@ -153,12 +153,28 @@ def location(description: str) -> Any:
     return Field(default="", description=description, json_schema_extra={"location": True})
 
 
-def _locations(params: type[BaseModel]) -> set[str]:
-    return {
-        key
-        for key, info in params.model_fields.items()
-        if isinstance(info.json_schema_extra, dict) and "location" in info.json_schema_extra
-    }
+def later(default: Any, description: str, **limits: Any) -> Any:
+    """Declare a parameter that a component has had only since a later release.
+
+    At its default the component is what it was before: the parameter is no part of a cell's key, so that
+    records made before are still of the same cells.
+
+    Args:
+        default: What the component did before.
+        description: One line for `unlearnbench show`.
+        **limits: As `pydantic.Field` takes them: `ge=0`, `pattern="..."`.
+    """
+    return Field(default=default, description=description, json_schema_extra={"later": True}, **limits)
+
+
+def _unsaid(params: ComponentParams) -> set[str]:
+    """Name the parameters that are no part of what a component is: locations, and later ones at their defaults."""
+    found = set()
+    for key, info in type(params).model_fields.items():
+        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+        if "location" in extra or ("later" in extra and getattr(params, key) == info.default):
+            found.add(key)
+    return found
 
 
 def canonical_json(value: Any) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.errors import DataError
+from unlearnbench.keys import distinct, pair_keys, without_loops
 from unlearnbench.rows import SparseRows, compressed, is_sparse_enough
 
 
@@ -106,8 +107,10 @@ class Graph:
         at = self.positions(ids)
         new = torch.full((self.num_nodes,), -1, dtype=torch.int64, device=self.ids.device)
         new[at] = torch.arange(len(at), device=new.device)
-        edge_index = new[self.edge_index]
-        return self.cut_out(at, edge_index[:, (edge_index >= 0).all(dim=0)])
+        inside = new >= 0
+        source, target = self.edge_index
+        kept = torch.nonzero(inside[source] & inside[target]).squeeze(1)
+        return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> list[Graph]:
         """Cut out the subgraph of each of several groups of nodes in one pass over the edges.
@@ -176,10 +179,13 @@ class Graph:
 
         An edge that stands in both directions, or several times, is one pair; self-loops are none.
         """
-        ends = self.ids[self.edge_index]
-        low, high = ends.min(dim=0).values, ends.max(dim=0).values
-        joined: Tensor = torch.stack([low, high], dim=1)[low != high].unique(dim=0)
-        return joined
+        sorted_ids, order = self._order
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(self.num_nodes, device=order.device)
+        source, target = rank[self.edge_index[0]], rank[self.edge_index[1]]
+        keys = pair_keys(torch.minimum(source, target), torch.maximum(source, target), self.num_nodes)
+        keys = without_loops(distinct(keys), self.num_nodes)
+        return torch.stack([sorted_ids[keys // self.num_nodes], sorted_ids[keys % self.num_nodes]], dim=1)
 
     def unlinked(self, pairs: Tensor) -> Graph:
         """Leave out every copy of these edges, in both directions; all nodes and all other edges stay.
@@ -225,7 +231,8 @@ class Graph:
         for tensor in (self.x, self.y, self.edge_index, self.ids, *own):
             array = tensor.detach().cpu().contiguous().numpy()
             digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(array.tobytes())
+            # Its own memory: a copy of the edges of a large graph takes gigabytes.
+            digest.update(array.data)
         digest.update(str(self.num_classes).encode())
         return digest.hexdigest()
 

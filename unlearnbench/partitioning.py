@@ -12,6 +12,7 @@ from torch import Tensor
 from unlearnbench.component import Component
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.keys import distinct, pair_keys, without_loops
 from unlearnbench.task import Task
 
 SLACK = 0.1
@@ -136,11 +137,11 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
         `members[starts[v]:starts[v + 1]]`, ascending.
     """
     n = graph.num_nodes
-    source, target = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
-    pairs = torch.unique(torch.cat([source * n + target, target * n + source]))
-    starts = torch.zeros(n + 1, dtype=torch.int64, device=pairs.device)
-    torch.cumsum(torch.bincount(torch.div(pairs, n, rounding_mode="floor"), minlength=n), dim=0, out=starts[1:])
-    return starts, pairs % n
+    source, target = graph.edge_index
+    both = torch.cat([pair_keys(source, target, n), pair_keys(target, source, n)])
+    pairs = without_loops(distinct(both), n)
+    starts = torch.searchsorted(pairs, torch.arange(n + 1, device=pairs.device) * n)
+    return starts, pairs.remainder_(n)
 
 
 def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
+from unlearnbench.component import ComponentParams, later
 from unlearnbench.gnn import train_networks
+from unlearnbench.gnn.sampling import NeighbourSampler
+from unlearnbench.graph import Graph
 from unlearnbench.partitioning import SLACK, Partitioner, assign_by_nodes, shard_bounds
 from unlearnbench.task import Task
 from unlearnbench_graphrevoker import losses
 from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
-from unlearnbench_graphrevoker.network import PartitionNetwork, prepare_inputs
+from unlearnbench_graphrevoker.network import Inputs, PartitionNetwork, assignment_in_chunks, prepare_inputs
 
 
 class GraphPropertyAware(Partitioner):
     """Trains a network for few retraining steps, few cut edges and diverse labels in every shard.
 
     The network sees the training graph alone. All nodes are one batch, so that degrees are the
-    graph's own. Probabilities become shards by the rule that `balance` names.
+    graph's own, unless `batch_size` says otherwise. Probabilities become shards by the rule that
+    `balance` names.
     """
 
     name = "gpa"
@@ -38,7 +42,18 @@ class GraphPropertyAware(Partitioner):
             " the whole training graph.",
         )
         hidden: int = Field(256, ge=1, description="Width of the three hidden layers.")
-        epochs: int = Field(30, ge=0, description="Full-batch steps.")
+        epochs: int = Field(30, ge=0, description="Passes over all nodes: one step each, unless there are batches.")
+        batch_size: int = later(
+            0,
+            ge=0,
+            description="Nodes of a step, in an order drawn anew for each epoch; the losses are those of the subgraph"
+            " that they and their sampled neighbours induce. 0: the whole graph in one step.",
+        )
+        fanouts: str = later(
+            "10,7",
+            pattern=r"^[1-9][0-9]*(,[1-9][0-9]*)*$",
+            description="With batches: how many neighbours of a node are sampled at most, for each hop.",
+        )
         lr: float = Field(1e-3, gt=0, description="Learning rate of AdamW.")
         weight_decay: float = Field(1e-5, ge=0, description="Weight decay of AdamW.")
         clip: float = Field(0.5, ge=0, description="Largest norm of the gradient; 0: no limit.")
@@ -88,18 +103,37 @@ class GraphPropertyAware(Partitioner):
         network = PartitionNetwork(
             x.shape[1], params.hidden, num_shards, task.generator("gpa", "weights"), params.temperature, params.mix
         ).to(graph.x.device)
-        inputs = prepare_inputs(x, graph.edge_index, params.hidden)
-        objective = Objective(task, params)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
-        for _ in task.epochs(params.epochs):
+
+        def step(inputs: Inputs, objective: Objective) -> None:
             optimiser.zero_grad()
             objective(network(inputs)).backward()
             if params.clip:
                 torch.nn.utils.clip_grad_norm_(network.parameters(), params.clip)
             optimiser.step()
+
+        if params.batch_size:
+            seen = graph if x is graph.x else Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
+            for batch in self._batches(task, seen):
+                step(prepare_inputs(batch.x, batch.edge_index, params.hidden), Objective(batch, params))
+            return assignment_in_chunks(network, x, graph.edge_index)
+        inputs = prepare_inputs(x, graph.edge_index, params.hidden)
+        objective = Objective(graph, params)
+        for _ in task.epochs(params.epochs):
+            step(inputs, objective)
         with torch.no_grad():
             assignment: Tensor = network(inputs)
         return assignment
+
+    def _batches(self, task: Task, graph: Graph) -> Iterator[Graph]:
+        """Sample the subgraph of every step of every epoch."""
+        if not self.params.epochs:
+            return
+        fanouts = [int(number) for number in self.params.fanouts.split(",")]
+        sampler, chance = NeighbourSampler(graph), task.generator("gpa", "batches")
+        for _ in task.epochs(self.params.epochs):
+            for batch, _ in sampler.batches(self.params.batch_size, fanouts, chance):
+                yield batch
 
     def features(self, task: Task) -> Tensor:
         """Give what the network sees: float32 [task.graph.num_nodes, ...]."""
@@ -131,12 +165,11 @@ class Objective:
     """The weighted sum of the partition losses on one graph, as a function of P.
 
     Args:
-        task: Holds the graph.
+        graph: The whole training graph, or the subgraph of a batch: degrees are those in it.
         params: Weights and forms of the losses.
     """
 
-    def __init__(self, task: Task, params: GraphPropertyAware.Params) -> None:
-        graph = task.graph
+    def __init__(self, graph: Graph, params: GraphPropertyAware.Params) -> None:
         self.params = params
         self.num_nodes = graph.num_nodes
         self.num_classes = graph.num_classes

@@ -152,7 +152,39 @@ class PartitionNetwork(nn.Module):
     def forward(self, inputs: Inputs) -> Tensor:
         """Give P: float32 [n, S], rows sum to one."""
         h = gelu(self.first(inputs.x, inputs.mean, inputs.averaged))
-        h = gelu(self.second(h, inputs.mean))
+        return self.shares(gelu(self.second(h, inputs.mean)))
+
+    def shares(self, h: Tensor) -> Tensor:
+        """Give P, float32 [n, S], of what the convolutions make of the nodes, float32 [n, hidden]."""
         h = gelu(self.third(h))
         assignment = torch.softmax(self.last(h) / self.temperature, dim=1)
         return assignment if self.mix == 0 else (1 - self.mix) * assignment + self.mix / self.num_shards
+
+
+@torch.no_grad()
+def assignment_in_chunks(network: PartitionNetwork, x: Tensor, edge_index: Tensor, chunk: int = 2**16) -> Tensor:
+    """Give P of all nodes, layer by layer and chunk by chunk; the value of `forward` but for rounding.
+
+    Of the hidden layers only the first is ever there for all nodes.
+
+    Args:
+        network: The network.
+        x: float32 [n, F].
+        edge_index: int64 [2, E].
+        chunk: Nodes that are computed together.
+
+    Returns:
+        float32 [n, S].
+    """
+    n = x.shape[0]
+    mean = neighbour_mean(edge_index, n)
+    places = [(start, min(start + chunk, n)) for start in range(0, n, chunk)]
+    hidden = x.new_empty(n, network.third.weight.shape[0])
+    for first, last in places:
+        rows = mean.rows(first, last)
+        hidden[first:last] = gelu(network.first(x[first:last], rows, rows @ x))
+    result = x.new_empty(n, network.num_shards)
+    for first, last in places:
+        rows = mean.rows(first, last)
+        result[first:last] = network.shares(gelu(network.second(hidden[first:last], rows, rows @ hidden)))
+    return result

@@ -89,7 +89,7 @@ def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack:
     kind = pymetis.zero_copy_dtype()
     found = pymetis.part_graph(
         num_shards,
-        pymetis.CSRAdjacency(starts.numpy().astype(kind), members.numpy().astype(kind)),
+        pymetis.CSRAdjacency(starts.numpy().astype(kind, copy=False), members.numpy().astype(kind, copy=False)),
         recursive=scheme == "recursive",
         # METIS takes the tolerance in thousandths, at least one.
         options=pymetis.Options(ufactor=max(1, round(1000 * slack)), ncuts=cuts, seed=seed),

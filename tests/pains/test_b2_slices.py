@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from unlearnbench.gnn import train_networks
 from unlearnbench.plugins import load_catalogue
 from unlearnbench.requests import Request
 from unlearnbench.resolve import resolve
-from unlearnbench.task import Task, View
+from unlearnbench.task import Silent, Task, View
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench_sisa.method import Sisa
@@ -36,15 +34,11 @@ class InOrder(Sisa):
         return slice_of(ids, 10, self.slices)
 
 
-class Counts:
+class Counts(Silent):
     """Keeps what is counted."""
 
     def __init__(self) -> None:
         self.found: dict[str, int] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        yield
 
     def count(self, **amounts: int) -> None:
         for name, amount in amounts.items():

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
 from unlearnbench.component import Component
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, checked
+from unlearnbench.keys import distinct, pair_keys, without_loops
 
 ROOT_VARIABLE = "UNLEARNBENCH_DATA"
 
@@ -110,19 +112,29 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
         `self_loops`: columns that join a node to itself; `isolated`: nodes without an edge to
         another node.
     """
+    n = graph.num_nodes
     source, target = graph.edge_index
-    forward = torch.unique(source * graph.num_nodes + target)
-    backward = torch.unique(target * graph.num_nodes + source)
-    loop = source == target
-    low, high = torch.minimum(source, target)[~loop], torch.maximum(source, target)[~loop]
-    touched = torch.unique(torch.cat([low, high]))
+    forward, backward = distinct(pair_keys(source, target, n)), distinct(pair_keys(target, source, n))
+    directed = not torch.equal(forward, backward)
+    del backward
+    pairs = without_loops(forward, n)
+    touched = torch.zeros(n, dtype=torch.bool)
+    touched[pairs // n] = True
+    touched[pairs % n] = True
+    joined = len(distinct(pair_keys(*_ordered(pairs, n), n))) if directed else len(pairs) // 2
     return {
-        "pairs": len(torch.unique(low * graph.num_nodes + high)),
-        "directed": not torch.equal(forward, backward),
+        "pairs": joined,
+        "directed": directed,
         "duplicates": graph.num_edges - len(forward),
-        "self_loops": int(loop.sum()),
-        "isolated": graph.num_nodes - len(touched),
+        "self_loops": int((source == target).sum()),
+        "isolated": n - int(touched.sum()),
     }
+
+
+def _ordered(keys: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Give the smaller and the larger position of each pair: int64 [k] each."""
+    first, second = keys // num_nodes, keys % num_nodes
+    return torch.minimum(first, second), torch.maximum(first, second)
 
 
 def edge_homophily(graph: Graph) -> float | None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Split
+from unlearnbench.keys import distinct, pair_keys
 
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
@@ -124,7 +125,9 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
             "edge_index holds positions, rows of x and y, not ids.",
         )
     if undirected:
-        edges = torch.unique(torch.cat([edges, edges.flip(0)], dim=1), dim=1)
+        keys = [pair_keys(edges[0], edges[1], num_nodes), pair_keys(edges[1], edges[0], num_nodes)]
+        both = distinct(torch.cat(keys))
+        edges = torch.stack([both // num_nodes, both % num_nodes])
     return edges.contiguous()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from unlearnbench.files import wrong_checksum
 
 ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", "num_classes")
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
+# Bytes; a smaller file is read at once, so that nothing depends on what becomes of it afterwards.
+MAPPED_FROM = 2**28
 NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
 # Without skipping, a row of the frame is a row of the file.
 _CSV: dict[str, Any] = {
@@ -69,6 +72,9 @@ def read_graph_file(path: Path) -> dict[str, Any]:
 def read_torch_file(path: Path) -> dict[str, Any]:
     """Read tensors by name, a PyG `Data`, or what PyG keeps of a dataset of one graph.
 
+    A file of `MAPPED_FROM` bytes or more is mapped into memory: rows are read when they are used, so
+    that a subgraph of a graph that is larger than memory can be cut.
+
     Raises:
         DataError: The file is damaged, holds anything else, or would run something.
     """
@@ -79,7 +85,7 @@ def read_torch_file(path: Path) -> dict[str, Any]:
         with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
             warnings.simplefilter("ignore")
-            value = torch.load(path, map_location="cpu", weights_only=True)
+            value = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_mapped(path))
     except pickle.UnpicklingError as error:
         culprit = _GLOBAL.search(str(error))
         asked = f"it asks for {culprit[1]}" if culprit else "it holds more than tensors and plain values, or is damaged"
@@ -97,6 +103,12 @@ def read_torch_file(path: Path) -> dict[str, Any]:
             raise DataError(f"{path} holds several graphs.", "Save one graph: torch.save(dataset[0], PATH).")
         value = value[0]
     return tensors_by_name(value, str(path))
+
+
+def _is_mapped(path: Path) -> bool:
+    # The map is private: what is written into such a tensor never reaches the file. Files of old versions
+    # of torch are no archives and cannot be mapped.
+    return path.stat().st_size >= MAPPED_FROM and zipfile.is_zipfile(path)
 
 
 def tensors_by_name(value: Any, where: str) -> dict[str, Any]:

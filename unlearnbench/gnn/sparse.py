@@ -44,6 +44,13 @@ class SparseMatrix:
         """Give the transpose."""
         return SparseMatrix(self.transposed, self.csr)
 
+    def rows(self, first: int, last: int) -> SparseMatrix:
+        """Give the rows from `first` to before `last`; their entries are not copied."""
+        starts = self.csr.crow_indices()[first : last + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        columns, values = self.csr.col_indices()[entries], self.csr.values()[entries]
+        return SparseMatrix(_csr(starts - starts[0], columns, values, (last - first, self.csr.shape[1])))
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         """Multiply with a dense [m, k]; can be differentiated any number of times."""
         product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]

@@ -1,0 +1,220 @@
+"""Partitions a graph of ogbn-products' size: time and peak memory, each step in a process of its own.
+
+The graph is `sbm` with 2,449,029 nodes, 61,859,140 undirected edges, 100 features and 47 classes. It is made once
+and saved; every later step maps what it needs into memory. A step whose result lies in the folder already is not
+repeated, so that a run that was broken off goes on. It prints a Markdown table.
+
+    python benchmarks/products.py [--scale 0.1] [--folder runs/products] [--partitioners hash ldg metis ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unlearnbench.graph import Graph
+    from unlearnbench.task import Task
+
+NODES, EDGES, FEATURES, CLASSES = 2_449_029, 61_859_140, 100, 47
+PARTITIONERS = ("hash", "ldg", "metis", 'gpa[batch_size=8192,fanouts="2,2",epochs=1]')
+SEED, REPETITION = 0, 0
+WHOLE, TRAINING = "graph.pt", "training.pt"
+# The largest peak that is wanted.
+WANTED_GIB = 20
+
+# What a step found; every step has "seconds" and "cpu" of the step alone, and once it is measured, "gib".
+Found = dict[str, Any]
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write a graph as `load` reads it."""
+    import torch
+
+    names = ("x", "y", "edge_index", "ids")
+    torch.save({name: getattr(graph, name) for name in names} | {"num_classes": graph.num_classes}, path)
+
+
+def load(path: Path) -> Graph:
+    """Map a graph into memory: only what is read of it is there."""
+    import torch
+
+    from unlearnbench.graph import Graph
+
+    return Graph(**torch.load(path, mmap=True, weights_only=True))
+
+
+def training_task(folder: Path) -> Task:
+    """Make the task of partitioners: the training subgraph. Base model and training play no part."""
+    import torch
+
+    from unlearnbench.protocol import task_seed
+    from unlearnbench.task import Task, Training
+
+    seed = task_seed(SEED, "sbm", REPETITION)
+    return Task(load(folder / TRAINING), None, Training(), torch.device("cpu"), seed)  # type: ignore[arg-type]
+
+
+def partition_path(folder: Path, partitioner: str) -> Path:
+    """Say where a partition is kept: int64 [training nodes], in the order of the training subgraph."""
+    return folder / f"partition-{partitioner.partition('[')[0]}.pt"
+
+
+class Watch:
+    """Measures seconds from its making on, of the clock and of the processor: on a shared machine they differ."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter(), time.process_time()
+
+    def read(self) -> Found:
+        """Give both."""
+        return {"seconds": time.perf_counter() - self.start[0], "cpu": time.process_time() - self.start[1]}
+
+
+def make(folder: Path, scale: float) -> Found:
+    """Make the graph, by the door that all graphs come in."""
+    from unlearnbench.datasets.base import describe, load_graph
+    from unlearnbench.datasets.sbm import StochasticBlockModel
+
+    params = StochasticBlockModel.Params(
+        num_nodes=round(NODES * scale), num_edges=round(EDGES * scale), num_features=FEATURES, num_classes=CLASSES
+    )
+    watch = Watch()
+    graph = load_graph(StochasticBlockModel(params), Path())
+    found = {"what": describe(graph), **watch.read()}
+    save(graph, folder / WHOLE)
+    return found
+
+
+def cut(folder: Path) -> Found:
+    """Cut the training subgraph of the protocol's first repetition."""
+    from unlearnbench.protocol import split
+
+    graph = load(folder / WHOLE)
+    watch = Watch()
+    training = graph.induced(split(graph, SEED, "sbm", REPETITION).train)
+    found = {"nodes": training.num_nodes, "edges": training.num_edges, **watch.read()}
+    save(training, folder / TRAINING)
+    return found
+
+
+def partition(folder: Path, partitioner: str, shards: int) -> Found:
+    """Deal the training nodes into shards."""
+    import torch
+
+    from unlearnbench.partitioning import checked_partition, partition_statistics
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.resolve import resolve
+
+    task = training_task(folder)
+    component = resolve(load_catalogue(), "partitioner", partitioner).build()
+    watch = Watch()
+    shard = checked_partition(component, task, shards)
+    cost = watch.read()
+    torch.save(shard, partition_path(folder, partitioner))
+    return {**cost, **partition_statistics(task.graph, shard, shards)}
+
+
+STEPS: Mapping[str, Callable[..., Found]] = {"make": make, "cut": cut, "partition": partition}
+
+
+def peak_gib() -> float:
+    """Give the largest resident memory of this process so far, mapped pages of files included."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def run_here(step: str, folder: Path, threads: int, arguments: Sequence[Any]) -> Found:
+    """Run a step in this process and measure its memory."""
+    import torch
+
+    torch.set_num_threads(threads)
+    found = STEPS[step](folder, *arguments)
+    return {**found, "gib": peak_gib()}
+
+
+def run_elsewhere(step: str, folder: Path, threads: int, *arguments: Any) -> Found:
+    """Run a step in a process of its own, unless it was run with these arguments before.
+
+    Raises:
+        SystemExit: It ended badly; what went wrong was printed by it.
+    """
+    asked = json.dumps([step, str(folder), threads, arguments])
+    known = folder / "done.json"
+    done: dict[str, Found] = json.loads(known.read_text()) if known.exists() else {}
+    if asked not in done:
+        print(f"{step} {' '.join(map(str, arguments))} ...", file=sys.stderr, flush=True)
+        command = [sys.executable, __file__, "--step", asked]
+        answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if answer.returncode:
+            raise SystemExit(f"{asked}: ended with {answer.returncode}; what went wrong stands above.")
+        # Whatever was made of an earlier graph or cut is no longer true.
+        done = {} if step == "make" else done
+        done[asked] = json.loads(answer.stdout.splitlines()[-1])
+        known.write_text(json.dumps(done, indent=1))
+    return done[asked]
+
+
+def table(steps: Mapping[str, Found]) -> list[str]:
+    """Write a Markdown table, a line for each step; what a step does not have is a dash."""
+    lines = [
+        "| step | seconds | CPU seconds | peak GiB | edges kept | smallest shard | largest shard |",
+        f"|{'---|' * 7}",
+    ]
+    for name, found in steps.items():
+        sizes = found.get("sizes")
+        kept = found.get("edges_kept")
+        cells = [
+            name,
+            f"{found['seconds']:.1f}",
+            f"{found['cpu']:.1f}",
+            f"{found['gib']:.2f}",
+            "-" if kept is None else f"{kept:.3f}",
+            f"{min(sizes):,}" if sizes else "-",
+            f"{max(sizes):,}" if sizes else "-",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every step and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of ogbn-products' nodes and edges")
+    parser.add_argument("--shards", type=int, default=20)
+    parser.add_argument("--partitioners", nargs="*", default=list(PARTITIONERS))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where results are kept; without it they are deleted in the end")
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.step:
+        step, place, threads, rest = json.loads(options.step)
+        print(json.dumps(run_here(step, Path(place), threads, rest)))
+        return
+    with tempfile.TemporaryDirectory(prefix="products-") as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        steps = {
+            "make the graph": run_elsewhere("make", folder, options.threads, options.scale),
+            "cut the training subgraph": run_elsewhere("cut", folder, options.threads),
+        }
+        for name in options.partitioners:
+            steps[name] = run_elsewhere("partition", folder, options.threads, name, options.shards)
+    whole, training = steps["make the graph"], steps["cut the training subgraph"]
+    print(whole["what"])
+    print(f"training: {training['nodes']} nodes, {training['edges']} directed edges; {options.threads} thread(s)")
+    print(f"peak: resident memory of the step's process; at most {WANTED_GIB} GiB is wanted\n")
+    print("\n".join(table(steps)))
+
+
+if __name__ == "__main__":
+    main()
