@@ -1,8 +1,9 @@
-"""Partitions a graph of ogbn-products' size: time and peak memory, each step in a process of its own.
+"""A graph of ogbn-products' size: its partitions, the training of members, forgetting; time and peak memory of each.
 
 The graph is `sbm` with 2,449,029 nodes, 61,859,140 undirected edges, 100 features and 47 classes. It is made once
-and saved; every later step maps what it needs into memory. A step whose result lies in the folder already is not
-repeated, so that a run that was broken off goes on. It prints a Markdown table.
+and saved; every later step is a process of its own and maps what it needs into memory. A step whose result lies in
+the folder already is not repeated, and members are kept group by group, so that a run that was broken off goes on.
+It prints a Markdown table.
 
     python benchmarks/products.py [--scale 0.1] [--folder runs/products] [--partitioners hash ldg metis ...]
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 NODES, EDGES, FEATURES, CLASSES = 2_449_029, 61_859_140, 100, 47
 PARTITIONERS = ("hash", "ldg", "metis", 'gpa[batch_size=8192,fanouts="2,2",epochs=1]')
 SEED, REPETITION = 0, 0
+METHOD, MODEL = "sisa[partitioner=hash]", "gcn"
+FORGOTTEN = (1, 100)
 WHOLE, TRAINING = "graph.pt", "training.pt"
 # The largest peak that is wanted.
 WANTED_GIB = 20
@@ -122,7 +125,49 @@ def partition(folder: Path, partitioner: str, shards: int) -> Found:
     return {**cost, **partition_statistics(task.graph, shard, shards)}
 
 
-STEPS: Mapping[str, Callable[..., Found]] = {"make": make, "cut": cut, "partition": partition}
+def members(folder: Path, shards: int, epochs: int) -> Found:
+    """Train the members of all shards, in groups; forget a few nodes, then more."""
+    import torch
+
+    from unlearnbench import seeds
+    from unlearnbench.keepers import CellKeepers
+    from unlearnbench.measure.allocator import steady_allocator
+    from unlearnbench.measure.clock import Meter
+    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.requests import Request
+    from unlearnbench.resolve import resolve
+    from unlearnbench.task import Task, Training
+
+    steady_allocator()
+    catalogue, meter, task = load_catalogue(), Meter(torch.device("cpu")), training_task(folder)
+    keepers = CellKeepers(folder / "members", {"shards": shards, "epochs": epochs})
+    model, training = resolve(catalogue, "model", MODEL), Training(epochs=epochs)
+    task = Task(task.graph, model, training, task.device, task.seed, listener=meter, keeper=keepers.of("fit"))
+    method = resolve(catalogue, "unlearner", METHOD.replace("]", f",num_shards={shards}]")).build()
+    watch, rows = Watch(), {}
+    with meter.phase("train members"):
+        method.fit(task)
+    order = torch.randperm(task.graph.num_nodes, generator=seeds.generator(SEED, "products", "request"))
+    first = 0
+    for count in FORGOTTEN:
+        ids, first = task.graph.ids[order[first : first + count]].sort().values, first + count
+        name = f"forget {count} node{'' if count == 1 else 's'}"
+        with meter.phase(f"cut what is retained, {count} fewer"):
+            # The graph from before goes as soon as it can: both at once are much.
+            task = task.without(Request(ids))
+        hit = meter.counts.get("shards_hit", 0)
+        with meter.phase(name):
+            method.unlearn(Request(ids), task)
+        rows[name] = {"hit": meter.counts["shards_hit"] - hit}
+    found = {
+        row["name"]: {"seconds": row["seconds"], "gib": (row["peak_rss_mib"] or 0) / 2**10, **rows.get(row["name"], {})}
+        for row in meter.phases
+        if "/" not in row["name"]
+    }
+    return {"rows": found, "taken": keepers.taken, **watch.read()}
+
+
+STEPS: Mapping[str, Callable[..., Found]] = {"make": make, "cut": cut, "partition": partition, "members": members}
 
 
 def peak_gib() -> float:
@@ -167,8 +212,8 @@ def run_elsewhere(step: str, folder: Path, threads: int, *arguments: Any) -> Fou
 def table(steps: Mapping[str, Found]) -> list[str]:
     """Write a Markdown table, a line for each step; what a step does not have is a dash."""
     lines = [
-        "| step | seconds | CPU seconds | peak GiB | edges kept | smallest shard | largest shard |",
-        f"|{'---|' * 7}",
+        "| step | seconds | CPU seconds | peak GiB | edges kept | smallest shard | largest shard | shards hit |",
+        f"|{'---|' * 8}",
     ]
     for name, found in steps.items():
         sizes = found.get("sizes")
@@ -176,11 +221,12 @@ def table(steps: Mapping[str, Found]) -> list[str]:
         cells = [
             name,
             f"{found['seconds']:.1f}",
-            f"{found['cpu']:.1f}",
+            f"{found['cpu']:.1f}" if "cpu" in found else "-",
             f"{found['gib']:.2f}",
             "-" if kept is None else f"{kept:.3f}",
             f"{min(sizes):,}" if sizes else "-",
             f"{max(sizes):,}" if sizes else "-",
+            str(found.get("hit", "-")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -192,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of ogbn-products' nodes and edges")
     parser.add_argument("--shards", type=int, default=20)
     parser.add_argument("--partitioners", nargs="*", default=list(PARTITIONERS))
+    parser.add_argument("--epochs", type=int, default=5, help="of the members; 0: none is trained")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where results are kept; without it they are deleted in the end")
     parser.add_argument("--step", help=argparse.SUPPRESS)
@@ -209,9 +256,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         for name in options.partitioners:
             steps[name] = run_elsewhere("partition", folder, options.threads, name, options.shards)
+        if options.epochs:
+            trained = run_elsewhere("members", folder, options.threads, options.shards, options.epochs)
+            steps |= trained["rows"]
     whole, training = steps["make the graph"], steps["cut the training subgraph"]
     print(whole["what"])
     print(f"training: {training['nodes']} nodes, {training['edges']} directed edges; {options.threads} thread(s)")
+    if options.epochs:
+        print(f"members: {METHOD}, {MODEL}, {options.epochs} epochs; {trained['taken']} groups of an earlier run taken")
     print(f"peak: resident memory of the step's process; at most {WANTED_GIB} GiB is wanted\n")
     print("\n".join(table(steps)))
 

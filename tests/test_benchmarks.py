@@ -303,23 +303,26 @@ def test_products_are_partitioned_step_by_step_and_a_step_is_not_repeated(script
         return subprocess.CompletedProcess(command, 0, stdout=capsys.readouterr().out)
 
     monkeypatch.setattr(products.subprocess, "run", here)
-    products.main([*arguments, "--partitioners", *partitioners[:2]])
-    products.main([*arguments, "--partitioners", *partitioners])
-    assert started == ["make", "cut", "partition", "partition", "partition"]
+    products.main([*arguments, "--partitioners", *partitioners[:2], "--epochs", "0"])
+    products.main([*arguments, "--partitioners", *partitioners, "--epochs", "1"])
+    assert started == ["make", "cut", "partition", "partition", "partition", "members"]
     said = capsys.readouterr().out
     assert "4898 nodes, 123718 undirected pairs" in said
     assert "training: 3428 nodes" in said
     rows = [line.strip("| ").split(" | ") for line in said.splitlines() if line.startswith("|")][2:]
-    assert [row[0] for row in rows] == ["make the graph", "cut the training subgraph", *partitioners]
+    lives = ["train members", "cut what is retained, 1 fewer", "forget 1 node"]
+    lives += ["cut what is retained, 100 fewer", "forget 100 nodes"]
+    assert [row[0] for row in rows] == ["make the graph", "cut the training subgraph", *partitioners, *lives]
+    assert [row[7] for row in rows[5:]] == ["-", "-", "1", "-", "4"]
     training = products.load(tmp_path / products.TRAINING)
-    for name, row in zip(partitioners, rows[2:], strict=True):
+    for name, row in zip(partitioners, rows[2:5], strict=True):
         shard = torch.load(products.partition_path(tmp_path, name))
         sizes = torch.bincount(shard, minlength=4)
-        assert row[5:] == [f"{int(sizes.min()):,}", f"{int(sizes.max()):,}"]
+        assert row[5:7] == [f"{int(sizes.min()):,}", f"{int(sizes.max()):,}"]
         inside = (shard[training.edge_index[0]] == shard[training.edge_index[1]]).double().mean()
         assert row[4] == f"{float(inside):.3f}"
-    products.main([*arguments, "--scale", "0.0019", "--partitioners", "hash"])
-    assert started[5:] == ["make", "cut", "partition"]
+    products.main([*arguments, "--scale", "0.0019", "--partitioners", "hash", "--epochs", "0"])
+    assert started[6:] == ["make", "cut", "partition"]
 
 
 def test_a_step_that_ends_badly_ends_the_benchmark(script, tmp_path, monkeypatch):

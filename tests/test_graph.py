@@ -3,8 +3,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError
-from unlearnbench.graph import Graph, checked
+from unlearnbench.graph import Graph
 from unlearnbench.testing.graphs import toy_graph
 
 

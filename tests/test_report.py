@@ -151,6 +151,7 @@ def test_presets_stand_behind_the_name(label: str, preset: str, shown: str) -> N
     [
         ({"kind": "node", "ratio": 0.005}, "0.5 % of nodes"),
         ({"kind": "node", "count": 14}, "14 nodes"),
+        ({"kind": "node", "count": 1}, "1 node"),
         ({"kind": "node", "ids": [3, 4]}, "2 named nodes"),
         ({"kind": "edge", "of": 1}, '{"kind":"edge","of":1}'),
     ],

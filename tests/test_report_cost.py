@@ -35,6 +35,18 @@ def test_time_against_deletions_and_where_it_breaks_even() -> None:
     assert "Made by: unlearnbench report results --table cost" in table.notes
 
 
+def test_numbers_of_deletions_are_compared_over_the_same_repetitions() -> None:
+    records = [costly("sisa", count, seconds, r) for count, seconds in ((1, 0.2), (5, 0.6), (14, 1.4)) for r in (0, 1)]
+    # Ten repetitions at 14 alone, the others slower.
+    records += [costly("sisa", 14, 9.0, r) for r in range(2, 10)]
+    (table,) = build_cost_tables(frame_of(records))
+    assert table.shown.set_index("method").loc["sisa", "14"].startswith("1.400")
+    assert set(table.data["n"]) == {2}
+    # Without a repetition that has every number, all of them count.
+    (table,) = build_cost_tables(frame_of([costly("sisa", 1, 0.2, 0), costly("sisa", 5, 0.6, 1)]))
+    assert set(table.data["n"]) == {1}
+
+
 @pytest.mark.parametrize(
     ("mine", "expected"),
     [({1: 0.5, 2: 0.9}, None), ({1: 1.0, 2: 3.0}, 0.0), ({1: 0.5, 3: 1.5}, 2.0), ({}, None)],

@@ -13,8 +13,9 @@ from command_line import command, install, records_of
 from plugin_samples import Write
 
 from unlearnbench import protocol
+from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError, RefusedError
-from unlearnbench.graph import Graph, Split, checked
+from unlearnbench.graph import Graph, Split
 from unlearnbench.needs import needs_of
 from unlearnbench.partitioning import checked_kept, checked_partition
 from unlearnbench.plugins import load_catalogue

@@ -135,3 +135,16 @@ def test_no_cell_at_all_has_an_exit_code_of_its_own(command: Any, tmp_path: Path
     assert told.code == 3
     assert "There is nothing to run" in told.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "--table", "tiem"), "Unknown --table 'tiem'.\nDid you mean time?"),
+        (("ls", "metods"), "Unknown kind 'metods'.\nDid you mean method or model or metric?"),
+    ],
+)
+def test_a_misspelt_choice_is_told_what_is_near(command: Any, arguments: tuple[str, ...], said: str) -> None:
+    told = command(*arguments)
+    assert told.code == 2
+    assert said in told.err

@@ -11,7 +11,7 @@ from unlearnbench.hookspecs import KINDS
 
 
 @click.command("ls", short_help="List the components of a kind.")
-@click.argument("kind", type=click.Choice([*KINDS, "method", "experiment"]))
+@click.argument("kind", type=options.OneOf([*KINDS, "method", "experiment"]))
 @options.as_json
 @options.disable_plugin
 @options.debug

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import UsageError, unknown_name
 
 disable_plugin = click.option(
     "--disable-plugin",
@@ -56,6 +56,21 @@ def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | lis
             raise UsageError(f"--forget {text}: {item.strip()!r} is not an edge.", "Example: 3-17,4-5")
         pairs.append((int(match[1]), int(match[2])))
     return pairs
+
+
+class OneOf(click.Choice[str]):
+    """One of some names; another one is told which are near."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Look a name up.
+
+        Raises:
+            UsageError: It is none of them.
+        """
+        if value in self.choices:
+            return str(value)
+        what = "name" if param is None else param.opts[0] if isinstance(param, click.Option) else str(param.name)
+        raise unknown_name(what, str(value), self.choices)
 
 
 def split_choice(context: Any, parameter: Any, text: str | None) -> int | str | None:

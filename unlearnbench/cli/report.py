@@ -26,7 +26,7 @@ TABLES = (
 
 @click.command("report", short_help="Rebuild tables from records.")
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--table", type=click.Choice(TABLES), default="summary", show_default=True, help="Which table.")
+@click.option("--table", type=options.OneOf(TABLES), default="summary", show_default=True, help="Which table.")
 @click.option(
     "--format",
     "style",

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from unlearnbench.component import Component
+from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError
-from unlearnbench.graph import Graph, checked
+from unlearnbench.graph import Graph
 from unlearnbench.keys import distinct, pair_keys, without_loops
 
 ROOT_VARIABLE = "UNLEARNBENCH_DATA"

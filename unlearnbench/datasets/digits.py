@@ -9,7 +9,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from unlearnbench.datasets.base import Dataset
-from unlearnbench.graph import Graph, checked
+from unlearnbench.datasets.checks import checked
+from unlearnbench.graph import Graph
 
 NEIGHBOURS = 5
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
+from unlearnbench.datasets.checks import checked
 from unlearnbench.datasets.entry import (
     class_labels,
     edge_columns,
@@ -21,7 +22,7 @@ from unlearnbench.datasets.entry import (
 )
 from unlearnbench.datasets.user_files import ARRAYS, check_complete, read_graph_file, tensors_by_name
 from unlearnbench.errors import DataError, UsageError
-from unlearnbench.graph import Graph, checked
+from unlearnbench.graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 # What PyG's own Data carries along that says nothing new.

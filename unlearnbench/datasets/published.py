@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from unlearnbench.datasets.base import Dataset, GraphSize, graph_size
+from unlearnbench.datasets.checks import checked
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
-from unlearnbench.graph import Graph, Split, checked
+from unlearnbench.graph import Graph, Split
 
 
 class PublishedGraph(Dataset):

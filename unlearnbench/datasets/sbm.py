@@ -11,8 +11,9 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.component import ComponentParams
 from unlearnbench.datasets.base import Dataset
+from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import UsageError
-from unlearnbench.graph import Graph, checked
+from unlearnbench.graph import Graph
 
 
 class StochasticBlockModel(Dataset):

@@ -12,7 +12,7 @@ import pandas as pd
 from unlearnbench.report import numbers
 from unlearnbench.report.averages import geometric_mean, mean, sample_sd
 from unlearnbench.report.frame import canonical
-from unlearnbench.report.grouping import REFERENCE, busiest_machine, distinguish, known
+from unlearnbench.report.grouping import REFERENCE, UNIT, busiest_machine, distinguish, known
 from unlearnbench.report.table import Table
 from unlearnbench.report.timed import is_quiet, paired_times, quiet_records
 
@@ -158,6 +158,7 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
         int(str(deletions)): cells for deletions, cells in part[part["method_name"] == REFERENCE].groupby("deletions")
     }
     rows: list[dict[str, Any]] = []
+    part = pd.concat([_of_every_number(cells) for _, cells in part.groupby("row")])
     for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
         timed = quiet_records(cells)
         values = known(timed["unlearn_seconds"])
@@ -176,6 +177,16 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
+    """Keep of one method's records the repetitions that have every number of deletions, if there are any.
+
+    Numbers are compared with each other: a number that alone has more repetitions, or others, would stand out.
+    """
+    units = cells[UNIT].apply(tuple, axis=1)
+    common = set.intersection(*(set(units[part.index]) for _, part in cells.groupby("deletions")))
+    return cells[units.isin(common)] if common else cells
 
 
 def curve_table(found: Curve, last: tuple[str, ...]) -> Table:

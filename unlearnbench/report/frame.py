@@ -137,12 +137,16 @@ def shown_forget(forget: Mapping[str, Any]) -> str:
     if set(forget) == {"kind", "ratio"}:
         return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
     if set(forget) == {"kind", "count"}:
-        return f"{forget['count']} {forget['kind']}s"
+        return _counted(forget["count"], "", forget["kind"])
     if set(forget) == {"kind", "injected"}:
-        return f"{forget['injected']} injected {forget['kind']}s"
+        return _counted(forget["injected"], "injected ", forget["kind"])
     if set(forget) == {"kind", "ids"}:
-        return f"{len(forget['ids'])} named {forget['kind']}s"
+        return _counted(len(forget["ids"]), "named ", forget["kind"])
     return canonical(forget)
+
+
+def _counted(count: int, how: str, kind: str) -> str:
+    return f"{count} {how}{kind}{'' if count == 1 else 's'}"
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
