@@ -1,4 +1,5 @@
 import math
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -49,14 +50,23 @@ def walk_nodes(cost, low, high):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 7), st.integers(0, 40), st.sampled_from([0.0, 0.1, 0.5, 3.0]))
-def test_assignments_equal_the_plain_walk(seed, count, extra, slack):
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 7),
+    st.integers(0, 40),
+    st.sampled_from([0.0, 0.1, 0.5, 3.0]),
+    st.sampled_from([2, 5, 1000]),
+    st.sampled_from([1, 3, 4096]),
+)
+def test_assignments_equal_the_plain_walk(seed, count, extra, slack, levels, looked_at):
     n = count + extra
-    cost = torch.rand(n, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    # Few levels make many ties.
+    cost = torch.randint(0, levels, (n, count), generator=torch.Generator().manual_seed(seed)).double()
     low, high = shard_bounds(n, count, slack)
     before = cost.clone()
     for fast, slow in ((assign_by_pairs, walk_pairs), (assign_by_nodes, walk_nodes)):
-        shard = fast(cost, low, high)
+        with patch("unlearnbench.partitioning._LOOKED_AT", looked_at):
+            shard = fast(cost, low, high)
         assert shard.tolist() == slow(cost.tolist(), low, high)
         sizes = torch.bincount(shard, minlength=count)
         assert low <= int(sizes.min()) <= int(sizes.max()) <= high

@@ -15,6 +15,8 @@ from unlearnbench.graph import Graph
 from unlearnbench.keys import distinct, pair_keys, without_loops
 from unlearnbench.task import Task
 
+# Nodes looked at first when shards are filled: a small part of many, all of few.
+_LOOKED_AT = 4096
 SLACK = 0.1
 
 
@@ -178,23 +180,53 @@ def _assign(cost: Tensor, low: int, high: int, by_node: bool) -> Tensor:
         raise UsageError(f"{n} nodes do not fit into {num_shards} shards of {low} to {high} nodes.")
     shard = torch.full((n,), -1, dtype=torch.int64, device=cost.device)
     sizes = torch.zeros(num_shards, dtype=torch.int64, device=cost.device)
-    cost = cost.clone()
-    waiting = torch.sort(cost.min(dim=1).values, stable=True).indices
+    best, choice = cost.min(dim=1)
+    waiting = torch.sort(best, stable=True).indices
     while len(waiting):
         spare = len(waiting) - int((low - sizes).clamp(min=0).sum())
         room = ((high if spare else low) - sizes).clamp(min=0)
-        cost[:, room == 0] = float("inf")
-        best, choice = cost[waiting].min(dim=1)
-        if not by_node:
-            order = torch.sort(best, stable=True).indices
-            waiting, choice = waiting[order], choice[order]
-        taken = _until_a_shard_closes(choice, room, (low - sizes).clamp(min=0), spare)
-        shard[waiting[:taken]] = choice[:taken]
-        sizes += torch.bincount(choice[:taken], minlength=num_shards)
-        waiting = waiting[taken:]
-        if not by_node:
-            waiting = waiting.sort().values
+        # A shard that has closed stays closed: only nodes that wanted it must choose anew.
+        is_stale = room[choice[waiting]] == 0
+        if bool(is_stale.any()):
+            stale = waiting[is_stale]
+            best[stale], choice[stale] = cost[stale].masked_fill_(room == 0, float("inf")).min(dim=1)
+            if not by_node:
+                waiting = _merged(waiting[~is_stale], stale, best)
+        first = _leaders(waiting, choice, room, (low - sizes).clamp(min=0), spare)
+        shard[first] = choice[first]
+        sizes += torch.bincount(choice[first], minlength=num_shards)
+        waiting = waiting[len(first) :]
     return shard
+
+
+def _merged(sorted_nodes: Tensor, others: Tensor, best: Tensor) -> Tensor:
+    """Put nodes among nodes that are sorted by their value in `best`, then by number."""
+    others = others.sort().values
+    others = others[torch.sort(best[others], stable=True).indices]
+    # Bisection by both: equal values are rare, but the lower node comes first.
+    low, high = torch.zeros_like(others), torch.full_like(others, len(sorted_nodes))
+    while bool((low < high).any()):
+        middle = (low + high) // 2
+        met = sorted_nodes[middle.clamp(max=max(len(sorted_nodes) - 1, 0))]
+        is_before = (best[met] < best[others]) | ((best[met] == best[others]) & (met < others))
+        low = torch.where((low < high) & is_before, middle + 1, low)
+        high = torch.where((low < high) & ~is_before, middle, high)
+    result = torch.empty(len(sorted_nodes) + len(others), dtype=torch.int64, device=others.device)
+    is_other = torch.zeros(len(result), dtype=torch.bool, device=others.device)
+    is_other[low + torch.arange(len(others), device=others.device)] = True
+    result[is_other], result[~is_other] = others, sorted_nodes
+    return result
+
+
+def _leaders(waiting: Tensor, choice: Tensor, room: Tensor, missing: Tensor, spare: int) -> Tensor:
+    """Give the leading nodes that can be taken before some shard's room changes; mostly few of many."""
+    length = _LOOKED_AT
+    while True:
+        first = waiting[:length]
+        taken = _until_a_shard_closes(choice[first], room, missing, spare)
+        if taken < length or length >= len(waiting):
+            return first[:taken]
+        length *= 4
 
 
 def _until_a_shard_closes(choice: Tensor, room: Tensor, missing: Tensor, spare: int) -> int:

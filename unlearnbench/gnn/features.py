@@ -42,7 +42,8 @@ class RaggedFeatures(Features):
         self._sparse = list(thin)
         self._dense = [network for network in rows if network not in thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
-        self._x = torch.cat([dense(graphs[network]) for network in self._dense]) if self._dense else None
+        parts = [dense(graphs[network]) for network in self._dense]
+        self._x = None if not parts else parts[0] if len(parts) == 1 else torch.cat(parts)
         self._buffers: dict[int, Tensor] | None = {} if buffered else None
         if self._sparse:
             # A row a node of these networks; a column a row of the stacked weights of all.
