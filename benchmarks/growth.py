@@ -5,7 +5,7 @@ answers for the test nodes in the shard view, and forgets 0.5 % of the nodes, wh
 adds (both views, before and after, validation nodes too) takes several times what `predict` does.
 It prints a Markdown table and, for each phase, the slope of time in a log-log plot between the two largest sizes.
 
-    python benchmarks/growth.py [--large] [--methods sisa ...] [--shards 20 200] [--figure docs/images/growth.svg]
+    python benchmarks/growth.py [--large] [--methods sisa ...] [--shards 20 200] [--kept FILE] [--figure FILE]
 """
 
 from __future__ import annotations
@@ -94,13 +94,24 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
     return found
 
 
-def measure_elsewhere(*case: Any) -> Case:
-    """Run one case in a process of its own, so that no memory of another is counted."""
+def measure_elsewhere(*case: Any, kept: Path | None = None) -> Case:
+    """Run one case in a process of its own, so that no memory of another is counted.
+
+    Args:
+        case: As `measure` takes them.
+        kept: A file of cases that were run, which is looked into and written to.
+    """
+    known: dict[str, Case] = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+    asked = json.dumps(case)
+    if asked in known:
+        return known[asked]
     arguments = [sys.executable, __file__, "--one", *map(str, case)]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{case}: ended with {done.returncode}; what went wrong stands above.")
     found: Case = json.loads(done.stdout.splitlines()[-1])
+    if kept is not None:
+        kept.write_text(json.dumps(known | {asked: found}, indent=1))
     return found
 
 
@@ -168,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--large", action="store_true", help="10^6 nodes as well: hours")
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kept", type=Path, help="a file of cases: those in it are not run again")
     parser.add_argument("--figure", type=Path, help="where to write a figure; its ending says which kind")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -182,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for method in options.methods:
         for shards in options.shards:
             for nodes in sizes:
-                case = measure_elsewhere(method, nodes, shards, options.epochs, options.threads)
+                case = measure_elsewhere(method, nodes, shards, options.epochs, options.threads, kept=options.kept)
                 found.setdefault((method, shards), {})[nodes] = case
                 print(
                     f"{method}, {shards} shards, {nodes:,} nodes: {case[WHOLE]['seconds']:.0f} s",
