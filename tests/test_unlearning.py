@@ -118,14 +118,20 @@ def test_members_trained_in_groups_are_those_trained_at_once(text, rows, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("nodes", "features", "edges", "groups"),
-    [(44_625, 500, 450_000, 1), (24_145, 8_415, 243_000, 1), (1_714_000, 100, 60_600_000, 7)],
-    ids=["flickr", "physics", "products"],
+    ("nodes", "features", "entries", "edges", "groups"),
+    [
+        (44_625, 500, None, 450_000, 1),
+        (24_145, 8_415, 800_000, 243_000, 1),
+        (24_145, 8_415, None, 243_000, 4),
+        (1_714_000, 100, None, 60_600_000, 20),
+    ],
+    ids=["flickr", "physics", "dense-physics", "products"],
 )
-def test_only_large_graphs_are_trained_in_groups(nodes, features, edges, groups):
+def test_only_large_graphs_are_trained_in_groups(nodes, features, entries, edges, groups):
     method = fitted("sisa[num_shards=20,aggregator=mean]", setting()[1])
     method._shard = torch.arange(nodes) % 20
-    graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges)
+    rows = None if entries is None else SimpleNamespace(values=range(entries))
+    graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges, sparse_rows=rows)
     task = SimpleNamespace(graph=graph, keeper=KeepsNothing())
     assert len(method._groups(task, range(20))) == groups
     assert method._groups(task, []) == []

@@ -23,13 +23,14 @@ from unlearnbench.unlearning.grouping import of_shard, tells_what_it_holds, trai
 from unlearnbench.unlearning.hearing import Hearing
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
-# stay below this many numbers (1 GiB of float32), and the rows of a layer below this many.
+# stay below this many numbers (1 GiB of float32), and the rows of a layer below this many: 64 columns of
+# them are 32 MiB, beyond which glibc hands every block back, and each result is paid for with page faults.
 _MOST_FEATURES = 2**28
-_MOST_ROWS = 2**20
+_MOST_ROWS = 2**17
 # Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
-# below so many numbers (1 GiB of float32; training takes some 1.4 GiB), however many shards there are.
-# Graphs of some 100,000 training nodes, with 500 features and 20 edges each, are still one group.
-_MOST_TRAINED = 2**28
+# below so many numbers (256 MiB of float32), however many shards there are; a layer has fewer rows than the
+# bound above then. Graphs of some 60,000 training nodes, with 500 features and 20 edges each, are still one group.
+_MOST_TRAINED = 2**26
 # An edge in training: its two ends, and index and value in the matrix that passes messages forth and the one back.
 _NUMBERS_AN_EDGE = 10
 # Nodes times members combined at once: bounds what an aggregator holds for its projections of all members.
@@ -263,8 +264,12 @@ class Sharded(Unlearner):
         Layers give as many columns as their parameters have, weight and bias: one for values, one for gradients.
         """
         layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
-        edges = -(-task.graph.num_edges // task.graph.num_nodes)
-        return task.graph.num_features + layers + _NUMBERS_AN_EDGE * edges
+        graph = task.graph
+        edges = -(-graph.num_edges // graph.num_nodes)
+        rows = graph.sparse_rows
+        # Of sparse rows, column and value of each entry.
+        features = graph.num_features if rows is None else -(-2 * len(rows.values) // graph.num_nodes)
+        return features + layers + _NUMBERS_AN_EDGE * edges
 
     def _fit_aggregator(self, task: Task) -> None:
         # Built anew, so that nothing learned from forgotten nodes can stay behind.
