@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -112,8 +112,8 @@ class Graph:
         kept = torch.nonzero(inside[source] & inside[target]).squeeze(1)
         return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
 
-    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> list[Graph]:
-        """Cut out the subgraph of each of several groups of nodes in one pass over the edges.
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
+        """Cut out the subgraph of each of several groups of nodes, one after the other, in one pass over the edges.
 
         Args:
             ids: int64 [m], all different, nodes of this graph.
@@ -122,7 +122,7 @@ class Graph:
             common: int64 [k], all different, nodes that stand in every part, behind its own ones if they are not
                 among them.
 
-        Returns:
+        Yields:
             For each wanted group what `induced` gives of its nodes, in the order of `ids`, and of `common`.
         """
         at = self.positions(ids)
@@ -133,14 +133,12 @@ class Graph:
         everywhere[shared] = True
         both, of_group = self._edges_of(owner, everywhere)
         new = torch.empty(self.num_nodes, dtype=torch.int64, device=at.device)
-        found = []
         for number in wanted:
             own = at[group == number]
             nodes = torch.cat([own, shared[owner[shared] != number]])
             new[nodes] = torch.arange(len(nodes), device=at.device)
             edges = torch.cat([both, of_group.get(number, both[:0])]).sort().values
-            found.append(self.cut_out(nodes, new[self.edge_index[:, edges]]))
-        return found
+            yield self.cut_out(nodes, new[self.edge_index[:, edges]])
 
     def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
         """Find the edges between nodes that stand everywhere, and those that one group alone has, by its number."""

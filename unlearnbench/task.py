@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
@@ -254,8 +255,8 @@ class Query:
         strangers = self.targets[~torch.isin(self.targets, train_ids)]
         return self.graph.induced(torch.cat([train_ids, strangers]))
 
-    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
-        """Give what `context` gives for each of several networks, in one pass over the edges.
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
+        """Give what `context` gives for each of several networks, one after the other, in one pass over the edges.
 
         Args:
             train_ids: int64 [m], all different.
@@ -266,7 +267,7 @@ class Query:
             RefusedError: As `context`.
         """
         if self.view is not View.SHARD:
-            return [self.context(train_ids)] * len(wanted)
+            return repeat(self.context(train_ids), len(wanted))
         self._check(train_ids)
         return self.graph.parts(train_ids, group, wanted, self.targets)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ class Untold(Query):
         """Cut the graph as `Query` does, of those of `train_ids` that are left."""
         return super().context(train_ids[torch.isin(train_ids, self.retained)])
 
-    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> list[Graph]:
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
         """Cut the graphs as `Query` does, of those of `train_ids` that are left."""
         left = torch.isin(train_ids, self.retained)
         return super().contexts(train_ids[left], group[left], wanted)

@@ -91,10 +91,10 @@ class WatchedGraph(Graph):
         with self.log.chapter(""):
             return watched(super().cut_out(at, edge_index), self.log)
 
-    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> list[Graph]:
-        """Cut out the subgraphs of groups, watched."""
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
+        """Cut out the subgraphs of groups, watched; all at once, so that what is read in between is seen."""
         with self.log.chapter(""):
-            return super().parts(ids, group, wanted, common)
+            return iter(list(super().parts(ids, group, wanted, common)))
 
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1, watched."""

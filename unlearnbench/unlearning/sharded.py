@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 
 import torch
 from pydantic import Field
@@ -228,7 +229,7 @@ class Sharded(Unlearner):
                 self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
 
     def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
-        return task.graph.parts(self._ids, self._shard, shards)
+        return list(task.graph.parts(self._ids, self._shard, shards))
 
     def _ask_for(self, task: Task, group: Group) -> None:
         """Take a group's members from the task's keeper, or train them and hand them over."""
@@ -291,9 +292,10 @@ class Sharded(Unlearner):
         rows = len(self._ids) // len(voting) + len(query.targets)
         per_member = max(rows * query.graph.num_features, 1)
         at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
+        contexts = query.contexts(self._ids, self._shard, voting)
         for start in range(0, len(voting), at_once):
             asked = voting[start : start + at_once]
-            graphs = query.contexts(self._ids, self._shard, asked)
+            graphs = list(islice(contexts, len(asked)))
             for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
                 at = graph.positions(query.targets)
                 heard.put(shard, answer[0][at], answer[1][at])
