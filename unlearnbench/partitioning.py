@@ -203,14 +203,15 @@ def _merged(sorted_nodes: Tensor, others: Tensor, best: Tensor) -> Tensor:
     """Put nodes among nodes that are sorted by their value in `best`, then by number."""
     others = others.sort().values
     others = others[torch.sort(best[others], stable=True).indices]
-    # Bisection by both: equal values are rare, but the lower node comes first.
-    low, high = torch.zeros_like(others), torch.full_like(others, len(sorted_nodes))
+    values, mine = best[sorted_nodes], best[others]
+    low, high = torch.searchsorted(values, mine), torch.searchsorted(values, mine, right=True)
+    # Among equal values, which are rare, the lower node comes first: bisection by number.
     while bool((low < high).any()):
         middle = (low + high) // 2
-        met = sorted_nodes[middle.clamp(max=max(len(sorted_nodes) - 1, 0))]
-        is_before = (best[met] < best[others]) | ((best[met] == best[others]) & (met < others))
-        low = torch.where((low < high) & is_before, middle + 1, low)
-        high = torch.where((low < high) & ~is_before, middle, high)
+        is_before = sorted_nodes[middle.clamp(max=len(sorted_nodes) - 1)] < others
+        is_open = low < high
+        low = torch.where(is_open & is_before, middle + 1, low)
+        high = torch.where(is_open & ~is_before, middle, high)
     result = torch.empty(len(sorted_nodes) + len(others), dtype=torch.int64, device=others.device)
     is_other = torch.zeros(len(result), dtype=torch.bool, device=others.device)
     is_other[low + torch.arange(len(others), device=others.device)] = True

@@ -45,7 +45,7 @@ def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, 
         if said is not None and name in values:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"{option} and --set training.{name} say the same twice.", f"Use one of {option} and --set."
+                f"training.{name} is given twice, by {option} and by --set.", f"Use one of {option} and --set."
             )
         if said is not None:
             values[name] = said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 import torch
 from command_line import command, install
@@ -22,19 +24,19 @@ def test_every_member_sees_test_nodes_with_the_edges_of_the_induced_subgraph(
     graph, task, request = setting()
     method = fitted(text, task)
     seen: list[tuple[torch.Tensor, Graph]] = []
-    context = Query.context
+    contexts = Query.contexts
 
-    def spy(self: Query, train_ids: torch.Tensor) -> Graph:
-        found = context(self, train_ids)
-        seen.append((train_ids.clone(), found))
-        return found
+    def spy(self: Query, train_ids: torch.Tensor, group: torch.Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
+        for number, found in zip(wanted, contexts(self, train_ids, group, wanted), strict=True):
+            seen.append((train_ids[group == number], found))
+            yield found
 
     retained = task.without(request)
     for held in (task, retained):
         targets = graph.ids[torch.arange(150) % 10 == 9]
         query = make_query(graph, held.graph.ids, targets, View.SHARD, task.device)
         with monkeypatch.context() as patched:
-            patched.setattr(Query, "context", spy)
+            patched.setattr(Query, "contexts", spy)
             seen.clear()
             method.predict(query)
         assert torch.cat([ids for ids, _ in seen]).sort().values.tolist() == held.graph.ids.sort().values.tolist()
