@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unlearnbench.task import Task
 
 NODES, EDGES, FEATURES, CLASSES = 2_449_029, 61_859_140, 100, 47
-PARTITIONERS = ("hash", "ldg", "metis", 'gpa[batch_size=8192,fanouts="2,2",epochs=1]')
+PARTITIONERS = ("hash", "ldg", "metis", 'gpa[batch_nodes=8192,fanouts="2,2",epochs=1]')
 SEED, REPETITION = 0, 0
 METHOD, MODEL = "sisa[partitioner=hash]", "gcn"
 FORGOTTEN = (1, 100)

@@ -292,7 +292,7 @@ def test_growth_needs_two_sizes(script, capsys):
 
 def test_products_are_partitioned_step_by_step_and_a_step_is_not_repeated(script, tmp_path, capsys, monkeypatch):
     products = script("products")
-    partitioners = ["hash", "ldg", 'gpa[batch_size=512,fanouts="2,2",epochs=1,hidden=8]']
+    partitioners = ["hash", "ldg", 'gpa[batch_nodes=512,fanouts="2,2",epochs=1,hidden=8]']
     arguments = ["--scale", "0.002", "--shards", "4", "--folder", str(tmp_path)]
     # Steps run in this process: starting one takes seconds.
     started = []

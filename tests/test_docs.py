@@ -22,6 +22,7 @@ from unlearnbench.audits.running import auditor, make_audit_plan
 from unlearnbench.brackets import split_names
 from unlearnbench.cli import cli, main
 from unlearnbench.config import RunConfig, make_config
+from unlearnbench.errors import UsageError
 from unlearnbench.execution import execute, make_plan
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.plugins import Catalogue, Entry, load_catalogue
@@ -266,7 +267,7 @@ def test_every_command_on_a_page_exists(name: str, line: str, catalogue: Catalog
 
 @pytest.mark.parametrize("wrong", ["rum", "run --method sisa", "ls nothing", "leaderboard check", "--versions"])
 def test_a_command_that_does_not_exist_is_found_out(wrong: str) -> None:
-    with pytest.raises((AssertionError, click.ClickException)):
+    with pytest.raises((AssertionError, click.ClickException, UsageError)):
         parse(wrong.split())
 
 

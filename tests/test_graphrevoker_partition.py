@@ -274,7 +274,7 @@ def test_tiny_and_odd_graphs(num_shards, edges):
         {"struct_weight": -1},
         {"epoch": 3},
         {"fanouts": "10,"},
-        {"batch_size": -1},
+        {"batch_nodes": -1},
     ],
 )
 def test_wrong_parameters_are_refused(params):
@@ -296,7 +296,7 @@ def test_probabilities_in_chunks_are_those_of_the_whole_graph():
 def test_a_batch_of_all_nodes_is_a_step_on_the_whole_graph():
     # The nodes of a batch come in another order: equal but for rounding.
     whole = gpa(epochs=4).probabilities(make_task(), 4)
-    batch = gpa(epochs=4, batch_size=60, fanouts="1").probabilities(make_task(), 4)
+    batch = gpa(epochs=4, batch_nodes=60, fanouts="1").probabilities(make_task(), 4)
     assert torch.allclose(batch, whole, atol=1e-4)
     assert not torch.allclose(gpa(epochs=0).probabilities(make_task(), 4), whole, atol=1e-4)
 
@@ -310,7 +310,7 @@ def test_an_epoch_of_batches_takes_every_node_once(features, monkeypatch):
         return Objective(graph, params)
 
     monkeypatch.setattr("unlearnbench_graphrevoker.gpa.Objective", noted)
-    partitioner = gpa(features=features, epochs=2, batch_size=25, fanouts="3,2")
+    partitioner = gpa(features=features, epochs=2, batch_nodes=25, fanouts="3,2")
     found = partitioner.probabilities(make_task(), 4)
     assert len(seen) == 2 * 3
     whole = communities()
@@ -325,7 +325,7 @@ def test_an_epoch_of_batches_takes_every_node_once(features, monkeypatch):
 
 
 def test_batches_lower_the_loss_and_keep_to_the_limits():
-    task, settings = make_task(), {"batch_size": 20, "fanouts": "4,4"}
+    task, settings = make_task(), {"batch_nodes": 20, "fanouts": "4,4"}
     objective = Objective(task.graph, gpa().params)
     before, after = (objective(gpa(**settings, epochs=count).probabilities(task, 4)) for count in (0, 10))
     assert float(after) < float(before)
@@ -337,11 +337,11 @@ def test_batches_lower_the_loss_and_keep_to_the_limits():
 def test_batches_are_named_and_nothing_else_is_changed_by_them():
     catalogue = load_catalogue()
     plain = resolve(catalogue, "partitioner", "gpa")
-    assert not {"batch_size", "fanouts"} & plain.canonical()["params"].keys()
-    batches = resolve(catalogue, "partitioner", 'gpa[batch_size=512,fanouts="10,7"]')
-    assert batches.label == "gpa[batch_size=512]"
-    assert batches.canonical()["params"]["batch_size"] == 512
-    text = 'gpa[batch_size=512,fanouts="5,3"]'
+    assert not {"batch_nodes", "fanouts"} & plain.canonical()["params"].keys()
+    batches = resolve(catalogue, "partitioner", 'gpa[batch_nodes=512,fanouts="10,7"]')
+    assert batches.label == "gpa[batch_nodes=512]"
+    assert batches.canonical()["params"]["batch_nodes"] == 512
+    text = 'gpa[batch_nodes=512,fanouts="5,3"]'
     other = resolve(catalogue, "partitioner", text)
     assert other.label == text
     assert other.canonical()["params"]["fanouts"] == "5,3"

@@ -24,7 +24,7 @@ class GraphPropertyAware(Partitioner):
     """Trains a network for few retraining steps, few cut edges and diverse labels in every shard.
 
     The network sees the training graph alone. All nodes are one batch, so that degrees are the
-    graph's own, unless `batch_size` says otherwise. Probabilities become shards by the rule that
+    graph's own, unless `batch_nodes` says otherwise. Probabilities become shards by the rule that
     `balance` names.
     """
 
@@ -43,7 +43,7 @@ class GraphPropertyAware(Partitioner):
         )
         hidden: int = Field(256, ge=1, description="Width of the three hidden layers.")
         epochs: int = Field(30, ge=0, description="Passes over all nodes: one step each, unless there are batches.")
-        batch_size: int = later(
+        batch_nodes: int = later(
             0,
             ge=0,
             description="Nodes of a step, in an order drawn anew for each epoch; the losses are those of the subgraph"
@@ -112,7 +112,7 @@ class GraphPropertyAware(Partitioner):
                 torch.nn.utils.clip_grad_norm_(network.parameters(), params.clip)
             optimiser.step()
 
-        if params.batch_size:
+        if params.batch_nodes:
             seen = graph if x is graph.x else Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
             for batch in self._batches(task, seen):
                 step(prepare_inputs(batch.x, batch.edge_index, params.hidden), Objective(batch, params))
@@ -132,7 +132,7 @@ class GraphPropertyAware(Partitioner):
         fanouts = [int(number) for number in self.params.fanouts.split(",")]
         sampler, chance = NeighbourSampler(graph), task.generator("gpa", "batches")
         for _ in task.epochs(self.params.epochs):
-            for batch, _ in sampler.batches(self.params.batch_size, fanouts, chance):
+            for batch, _ in sampler.batches(self.params.batch_nodes, fanouts, chance):
                 yield batch
 
     def features(self, task: Task) -> Tensor:
