@@ -158,14 +158,14 @@ def draw(found: Mapping[tuple[str, int], Mapping[int, Case]], path: Path) -> Non
             sizes = [nodes for nodes in sorted(cases) if phase in cases[nodes]]
             for row, what in enumerate(("seconds", "mib")):
                 axes[row, column].plot(sizes, [cases[nodes][phase][what] for nodes in sizes], marker="o", label=phase)
-        axes[0, column].set_title(f"{method}, {shards} shards", fontsize="medium")
+        axes[0, column].set_title(f"{method.partition('[')[0]}, {shards} shards", fontsize="medium")
         axes[1, column].set_xlabel("nodes")
     for row, label in enumerate(("seconds", "peak resident memory, MiB")):
         axes[row, 0].set_ylabel(label)
         axes[row, 0].set_yscale("log")
     axes[0, 0].set_xscale("log")
-    axes[0, 0].legend(fontsize="small")
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=len(PHASES), frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
