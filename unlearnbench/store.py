@@ -145,14 +145,7 @@ class Store:
         Raises:
             SchemaVersionError: The record is of another schema: it must not be written over.
         """
-        for path in self._files(key):
-            try:
-                _read_inside(path, self.root)
-            except DamagedRecordError as error:
-                self.problems.append(error)
-                continue
-            return True
-        return False
+        return self._whole(key) is not None
 
     def find(self, key: str) -> Record | None:
         """Read this machine's record of a cell, if it has one.
@@ -194,12 +187,10 @@ class Store:
             return True
         if policy == "never":
             return not (self._files(key) or self._files(key, ".error.json"))
-        if policy == "only-missing":
-            return not self.has(key)
-        if policy == "busy":
-            # A refusal or a divergence has no time to make better.
-            return not self.has(key) or self._was_busy(key)
-        raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+        if policy not in POLICIES:
+            raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+        record = self._whole(key)
+        return record is None or (policy == "busy" and _met_a_busy_machine(record))
 
     def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
         """Read the records of all machines: see `read_records`."""
@@ -277,9 +268,14 @@ class Store:
         """Remove what killed runs left behind and nobody needs: temporary files, and members of finished cells."""
         return remove_temporaries(self.root, older_than) + remove_partials(self.root, older_than)
 
-    def _was_busy(self, key: str) -> bool:
-        record = self.find(key)
-        return record is not None and record.status == "ok" and record.provenance.get("exclusive") is not True
+    def _whole(self, key: str) -> Record | None:
+        """Read a cell's record; one that is damaged is put into `problems`."""
+        for path in self._files(key):
+            try:
+                return _read_inside(path, self.root)
+            except DamagedRecordError as error:
+                self.problems.append(error)
+        return None
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):
@@ -293,6 +289,11 @@ class Store:
             )
         if record.machine != self.machine:
             raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
+
+
+def _met_a_busy_machine(record: Record) -> bool:
+    # A refusal or a divergence has no time to make better.
+    return record.status == "ok" and record.provenance.get("exclusive") is not True
 
 
 def _array_name(name: str) -> str:

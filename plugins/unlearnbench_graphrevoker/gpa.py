@@ -10,8 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from unlearnbench.component import ComponentParams, later
-from unlearnbench.gnn import train_networks
-from unlearnbench.gnn.sampling import NeighbourSampler
+from unlearnbench.gnn import NeighbourSampler, train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.partitioning import SLACK, Partitioner, assign_by_nodes, shard_bounds
 from unlearnbench.task import Task

@@ -68,12 +68,14 @@ def _groups(training: Training, graphs: Sequence[Graph]) -> list[list[int]]:
     """Say which networks are trained together: those that take the same number of steps an epoch."""
     if training.one_by_one:
         return [[place] for place in range(len(graphs))]
-    if not training.batch_size:
-        return [list(range(len(graphs)))]
     groups: dict[int, list[int]] = {}
     for place, graph in enumerate(graphs):
-        groups.setdefault(-(-graph.num_nodes // training.batch_size), []).append(place)
+        groups.setdefault(_steps_an_epoch(training, graph), []).append(place)
     return list(groups.values())
+
+
+def _steps_an_epoch(training: Training, graph: Graph) -> int:
+    return -(-graph.num_nodes // training.batch_size) if training.batch_size else 1
 
 
 def _train_lockstep(
@@ -95,16 +97,16 @@ def _train_lockstep(
     # The first step's stream is named as if there were no others.
     of_step = (step,) if step else ()
     noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
-    epochs, of_epoch = task.epochs(task.training.epochs), 1
+    epochs = task.epochs(task.training.epochs)
     if task.training.batch_size:
         generators = [task.generator(role, "batches", name, *of_step) for name in names]
         batches = _batches(task.training, graphs, generators, epochs)
         task.count(batch_nodes=train_on_batches(stack, batches, noise, task.training))
-        of_epoch = -(-graphs[0].num_nodes // task.training.batch_size)
     else:
         train(stack, Ragged(graphs, noise), torch.cat([graph.y for graph in graphs]), task.training, epochs)
     nodes = sum(graph.num_nodes for graph in graphs)
-    task.count(steps=task.training.epochs * of_epoch, node_epochs=nodes * task.training.epochs)
+    steps = task.training.epochs * _steps_an_epoch(task.training, graphs[0])
+    task.count(steps=steps, node_epochs=nodes * task.training.epochs)
     return Networks(make, stack.fresh(), len(graphs))
 
 
