@@ -12,7 +12,7 @@ from statistics import median
 import click
 import torch
 
-from unlearnbench.partitioning import SLACK, shard_bounds
+from unlearnbench.unlearning.partitioning import SLACK, shard_bounds
 from unlearnbench_grapheraser.bekm import balanced_k_means
 
 ROUNDS = 3

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import torch
 
-from unlearnbench.cells import Cell
-from unlearnbench.config import make_config
-from unlearnbench.execution import Plan, make_plan
 from unlearnbench.measure.allocator import steady_allocator
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.runner import run_cell
-from unlearnbench.warmup import warm_up
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import Plan, make_plan
+from unlearnbench.running.runner import run_cell, warm_up
 
 METHODS = ("retrain", "sisa", "grapheraser", "graphrevoker")
 # Predictions before and after the request, with the making of queries; the doubled calls are part of it.

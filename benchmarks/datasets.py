@@ -12,7 +12,7 @@ from unlearnbench.datasets.base import data_root, edge_homophily, edge_statistic
 from unlearnbench.datasets.published import PublishedGraph
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 HEADINGS = ("dataset", "nodes", "edges", "features", "classes", "homophily", "isolated", "split", "licence", "source")
 # Datasets without a fixed graph of their own.

@@ -20,11 +20,11 @@ import torch
 from loop import Shards, add_options, compare, contestants, cut, line, ratios, training_task
 
 from unlearnbench.errors import EXIT_USAGE
-from unlearnbench.files import safe_name, write_whole
 from unlearnbench.measure.clock import synchroniser
 from unlearnbench.measure.memory import Sizes, gpu_memory
 from unlearnbench.measure.nvml import Nvml
 from unlearnbench.measure.provenance import provenance
+from unlearnbench.records.files import safe_name, write_whole
 
 
 def what_is_missing() -> str:

@@ -39,14 +39,14 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
     """Let a method live here, and give its phases."""
     import torch
 
-    from unlearnbench import protocol
-    from unlearnbench.config import make_config
     from unlearnbench.measure.allocator import steady_allocator
     from unlearnbench.measure.clock import Meter
-    from unlearnbench.planning import make_plan
-    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.protocol import protocol
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.running.config import make_config
+    from unlearnbench.running.plan import make_plan
+    from unlearnbench.running.runner import warm_up
     from unlearnbench.task import Task, View, make_query
-    from unlearnbench.warmup import warm_up
 
     torch.set_num_threads(threads)
     steady_allocator()

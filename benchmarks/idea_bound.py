@@ -16,17 +16,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unlearnbench import protocol
 from unlearnbench.datasets.base import data_root
 from unlearnbench.gnn import Networks, train_networks
-from unlearnbench.inputs import load_graphs
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Forget, Protocol, protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.lookup import load_graphs
 from unlearnbench.task import Task, Training
 from unlearnbench.unlearning.influence import Curvature, add, influence_step, start_vector
-from unlearnbench.unlearning.series import outermost
+from unlearnbench.unlearning.neumann import outermost
 from unlearnbench_idea.bound import epsilon_of, noise_for
 from unlearnbench_idea.idea import Idea, claimed
 

@@ -28,15 +28,15 @@ from loop import training_task
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unlearnbench import protocol
 from unlearnbench.component import Spec
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.load import LoadWatch
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
-from unlearnbench.task import Listener, Task
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.task import Task
+from unlearnbench.task.training import Listener
 
 METHODS = ("sisa", "grapheraser", "graphrevoker", "retrain")
 PHASES = ("partition", "train", "aggregate", "unlearn/retrain", "unlearn/aggregate")

@@ -21,15 +21,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import APPNP, GATConv, GCNConv, JumpingKnowledge, SAGEConv
 
-from unlearnbench import protocol
 from unlearnbench.datasets.base import data_root, load_graph
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.gnn import train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.measure.clock import synchroniser
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training
 
 

@@ -18,17 +18,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from unlearnbench import protocol
 from unlearnbench.datasets.base import data_root, load_graph
+from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layers import GCNConv, Linear, SGConv
 from unlearnbench.gnn.layout import Ragged
 from unlearnbench.gnn.models import HeadedStack, LayeredStack, Sizes, Stack
-from unlearnbench.gnn.noise import Noise
 from unlearnbench.gnn.training import train
 from unlearnbench.graph import Graph
 from unlearnbench.measure.allocator import steady_allocator
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Training
 
 DATASETS = ("digits", "cora", "amazon-photo", "blogcatalog")

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from unlearnbench.errors import NothingMatchedError
-from unlearnbench.record import Record
-from unlearnbench.report.audits import audit_frame_of
-from unlearnbench.report.frame import frame_of
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import read_records
+from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
 from unlearnbench.report.page.content import Source
-from unlearnbench.store import read_records
+from unlearnbench.report.tables.audits import audit_frame_of
 
 
 def repeated(records: Sequence[Record], number: int, by: str) -> list[Record]:

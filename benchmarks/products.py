@@ -58,7 +58,7 @@ def training_task(folder: Path) -> Task:
     """Make the task of partitioners: the training subgraph. Base model and training play no part."""
     import torch
 
-    from unlearnbench.protocol import task_seed
+    from unlearnbench.protocol.protocol import task_seed
     from unlearnbench.task import Task, Training
 
     seed = task_seed(SEED, "sbm", REPETITION)
@@ -98,7 +98,7 @@ def make(folder: Path, scale: float) -> Found:
 
 def cut(folder: Path) -> Found:
     """Cut the training subgraph of the protocol's first repetition."""
-    from unlearnbench.protocol import split
+    from unlearnbench.protocol.protocol import split
 
     graph = load(folder / WHOLE)
     watch = Watch()
@@ -112,9 +112,9 @@ def partition(folder: Path, partitioner: str, shards: int) -> Found:
     """Deal the training nodes into shards."""
     import torch
 
-    from unlearnbench.partitioning import checked_partition, partition_statistics
-    from unlearnbench.plugins import load_catalogue
-    from unlearnbench.resolve import resolve
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.registry.resolve import resolve
+    from unlearnbench.unlearning.partitioning import checked_partition, partition_statistics
 
     task = training_task(folder)
     component = resolve(load_catalogue(), "partitioner", partitioner).build()
@@ -130,12 +130,12 @@ def members(folder: Path, shards: int, epochs: int) -> Found:
     import torch
 
     from unlearnbench import seeds
-    from unlearnbench.keepers import CellKeepers
     from unlearnbench.measure.allocator import steady_allocator
     from unlearnbench.measure.clock import Meter
-    from unlearnbench.plugins import load_catalogue
-    from unlearnbench.requests import Request
-    from unlearnbench.resolve import resolve
+    from unlearnbench.protocol import Request
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.registry.resolve import resolve
+    from unlearnbench.running.checkpoints import CellKeepers
     from unlearnbench.task import Task, Training
 
     steady_allocator()

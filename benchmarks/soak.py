@@ -26,8 +26,8 @@ from pathlib import Path
 from types import TracebackType
 
 from unlearnbench.errors import UnlearnbenchError
-from unlearnbench.record import Record, read_record
-from unlearnbench.store import remove_temporaries, temporaries
+from unlearnbench.records.record import Record, read_record
+from unlearnbench.records.store import remove_temporaries, temporaries
 
 METHODS = ("--methods", "sisa,grapheraser,graphrevoker", "--repetitions", "3", "--epochs", "20", "--num-shards", "5")
 # Imports once what a run needs, then makes a copy of itself for each run: kills meet cells, not imports.

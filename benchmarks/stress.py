@@ -15,9 +15,10 @@ from pathlib import Path
 
 import psutil
 
-from unlearnbench.config import make_config
-from unlearnbench.execution import Progress, execute, make_plan
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import Progress, make_plan
 
 METHODS = ("sisa", "graphrevoker", "gif", "megu")
 DATASET = "sbm[num_nodes=120,num_edges=300,num_features=8,num_classes=3]"

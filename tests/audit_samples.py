@@ -12,11 +12,11 @@ from plugin_samples import FakePoint, plugin_of
 from torch import Tensor
 
 from unlearnbench.audits.subject import Subject
-from unlearnbench.cells import Cell
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget, Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Forget, Protocol, Request
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
 from unlearnbench.task import Query, Task, Training
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 from unlearnbench.unlearning import Unlearner

@@ -18,7 +18,7 @@ import pytest
 from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import main
-from unlearnbench.record import Record, read_record
+from unlearnbench.records.record import Record, read_record
 
 __all__ = ["install"]
 

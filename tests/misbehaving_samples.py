@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 def is_warm_up(task):

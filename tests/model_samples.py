@@ -3,8 +3,8 @@
 import torch
 
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph
 
 MODELS = ["gcn", "gat", "sage", "appnp", "jknet", "gin", "gatv2", "sgc", "mlp"]

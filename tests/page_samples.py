@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from record_samples import make_record
 
-from unlearnbench.record import Record
-from unlearnbench.report.audits import audit_frame_of
-from unlearnbench.report.frame import frame_of
+from unlearnbench.records.record import Record
+from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
 from unlearnbench.report.page.content import Source
+from unlearnbench.report.tables.audits import audit_frame_of
 
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
 LONG = "weighted[normalise=end,pool=prob]"

@@ -15,7 +15,8 @@ import pytest
 
 from unlearnbench.component import Component
 from unlearnbench.hookspecs import hookimpl
-from unlearnbench.plugins import Catalogue, load_catalogue
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 Write = Callable[..., Path]
 
@@ -63,7 +64,7 @@ def _announce(targets: Any) -> Callable[[Any], None]:
 
 
 ANNOUNCES = """
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 @hookimpl
 def register_partitioners(register):
@@ -94,7 +95,7 @@ def source_of(head: str, kind: str, *classes: type) -> str:
     """Write a plugin that announces classes of a test: their own text below what they import."""
     hook = [f"@hookimpl\ndef register_{kind}s(register):", *(f"    register({cls.__name__})" for cls in classes)]
     bodies = [inspect.getsource(cls) for cls in classes]
-    return "\n".join([head, "from unlearnbench.hookspecs import hookimpl", *bodies, *hook, ""])
+    return "\n".join([head, "from unlearnbench import hookimpl", *bodies, *hook, ""])
 
 
 def write_distribution(
@@ -142,10 +143,9 @@ from pathlib import Path
 
 import torch
 
-from unlearnbench.datasets.base import Dataset
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import Dataset, hookimpl
 from unlearnbench.testing.graphs import toy_graph
-from unlearnbench.unlearning import Unlearner
+from unlearnbench import Unlearner
 
 
 class Toy(Dataset):
@@ -251,12 +251,8 @@ SCORED = """
 import torch
 from pydantic import Field
 
-from unlearnbench import protocol
-from unlearnbench.component import ComponentParams
-from unlearnbench.datasets.base import Dataset
-from unlearnbench.graph import Graph
-from unlearnbench.hookspecs import hookimpl
-from unlearnbench.unlearning import Unlearner
+from unlearnbench.protocol import protocol
+from unlearnbench import ComponentParams, Dataset, Graph, Unlearner, hookimpl
 
 
 class OneClass(Dataset):

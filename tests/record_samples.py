@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from unlearnbench.component import canonical_json
-from unlearnbench.record import FAILURES, Record
+from unlearnbench.records.record import FAILURES, Record
 
 DEFAULT_METRICS = {"f1_micro": {"shard": {"before": 0.81, "after": 0.80}, "full": {"before": 0.83, "after": 0.82}}}
 

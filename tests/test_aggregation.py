@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from unlearnbench.aggregation import Aggregator, Members, sample_of
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph, toy_task
+from unlearnbench.unlearning.aggregation import Aggregator, Members, sample_of
 
 
 def members(probabilities, sizes):
@@ -59,7 +59,7 @@ class Sampling(Aggregator):
 
 
 def test_the_sample_refills_after_a_request_and_equals_that_of_a_run_that_never_saw_it():
-    from unlearnbench.requests import Request
+    from unlearnbench.protocol import Request
 
     task = toy_task(toy_graph(num_nodes=100, first_id=10**9))
     first = sample_of(Sampling(30), task)

@@ -7,16 +7,14 @@ import torch
 from test_runner import GRAPH, cell, surroundings
 from test_unlearning import answers, fitted, same, setting
 
-from unlearnbench import protocol
-from unlearnbench.execution import run
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell
+from unlearnbench.api.run import run
+from unlearnbench.audits.exactness.reach import reachable_tensors
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.task import Training
-from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim
-from unlearnbench.warmup import warm_up
 
 METHODS = ["gnndelete[epochs=5]", "megu[epochs=3]", "scrub[epochs=3,max_steps=2]", "gradient-ascent"]
 EACH = pytest.mark.parametrize("text", METHODS)

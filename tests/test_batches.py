@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from model_samples import MODELS
 from test_networks import task_of
 
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
 from unlearnbench.gnn import NeighbourSampler, train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.measure.clock import Meter
+from unlearnbench.running.config import make_config
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import toy_graph
 

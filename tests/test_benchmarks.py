@@ -12,12 +12,12 @@ from record_samples import make_record
 
 from unlearnbench.gnn.edges import Edges
 from unlearnbench.gnn.layout import Ragged
-from unlearnbench.gnn.models import GCN
 from unlearnbench.gnn.ragged import ragged_product
 from unlearnbench.gnn.sparse import from_dense
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.gnn.zoo import GCN
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
 ROOT = Path(__file__).parents[1]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlearnbench.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.errors import UsageError
+from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,15 @@ from test_runner import GRAPH, cell, surroundings
 from test_unlearning import answers, fitted, same, setting
 from torch_geometric.nn import SGConv
 
+from unlearnbench.api.run import run
+from unlearnbench.audits.exactness.reach import reachable_tensors
 from unlearnbench.errors import RefusedError
-from unlearnbench.execution import run
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Forget, Request
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Forget, Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.testing.graphs import toy_graph, toy_task
-from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim
-from unlearnbench.warmup import warm_up
 from unlearnbench_cgu import logistic
 from unlearnbench_cgu.cgu import propagated
 

@@ -10,11 +10,12 @@ from record_samples import make_record
 from scipy.stats import t as student
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.claims import HOLDS, OPEN, REVERSED, verdict
-from unlearnbench.report.render import FORMATS, render
-from unlearnbench.report.tables import Table, build_tables
+from unlearnbench.report.paper.claims import HOLDS, OPEN, REVERSED, verdict
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import FORMATS, render
+from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics import Paired, corrected_paired_t
 
 WOBBLE = (0.02, -0.01, 0.0, 0.01, -0.02, 0.0)

@@ -14,8 +14,8 @@ from plugin_samples import Write
 
 from unlearnbench.cli import COMMANDS, cli, report
 from unlearnbench.hookspecs import KINDS
-from unlearnbench.record import read_record
-from unlearnbench.report.tables import OF_EXPERIMENTS, OTHERS, TABLES
+from unlearnbench.records.record import read_record
+from unlearnbench.report.tables.index import OF_EXPERIMENTS, OTHERS, TABLES
 
 __all__ = ["command", "install"]
 
@@ -85,7 +85,7 @@ def test_show_unknown_and_of_two_kinds(command: Any, install: Write) -> None:
     assert "not_there" in command("show", "something").err
     install(
         "ub-same",
-        "from unlearnbench.component import Component\nfrom unlearnbench.hookspecs import hookimpl\n"
+        "from unlearnbench import Component\nfrom unlearnbench import hookimpl\n"
         "class Same(Component):\n    name = 'steady'\n"
         "@hookimpl\ndef register_metrics(register):\n    register(Same)\n",
     )
@@ -102,7 +102,7 @@ def test_doctor_says_what_is_there_and_a_broken_dataset_is_a_finding(
 ) -> None:
     install(
         "ub-torn",
-        "from unlearnbench.hookspecs import hookimpl\n"
+        "from unlearnbench import hookimpl\n"
         "@hookimpl\ndef register_datasets(register):\n    register('torn', 'ub_nowhere:Torn')\n",
     )
     told = command("doctor", "--data-root", str(tmp_path / "data"))

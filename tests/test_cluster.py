@@ -21,9 +21,10 @@ import pytest
 import torch
 from command_line import ONCE, SHARDS, command, install, records_of
 
-from unlearnbench import cluster, planning, remote, spread
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
+from unlearnbench.running import plan as planning
+from unlearnbench.running.backends import dask_cells, dask_members, dask_worker
+from unlearnbench.running.config import make_config
 from unlearnbench.unlearning import sharded
 
 __all__ = ["command", "install"]
@@ -39,7 +40,7 @@ from pathlib import Path
 
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class Waits(Steady):
@@ -256,7 +257,7 @@ def test_members_of_a_killed_worker_are_trained_elsewhere_and_are_those_of_a_ser
 
 
 def test_members_are_not_trained_where_versions_differ() -> None:
-    answer = remote.train_members(json.dumps({"provenance": HERE, "disable_plugins": []}), {}, [], {})
+    answer = dask_worker.train_members(json.dumps({"provenance": HERE, "disable_plugins": []}), {}, [], {})
     assert any(line.startswith("python ") for line in answer["differences"])
     assert answer["members"] == {}
 
@@ -302,7 +303,7 @@ def test_what_goes_wrong_for_every_member_ends_the_run_and_becomes_no_record(
     def connected(plan: Any) -> Iterator[Any]:
         yield Answers(said)
 
-    monkeypatch.setattr(spread, "connected", connected)
+    monkeypatch.setattr(dask_members, "connected", connected)
     there = ("--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--distribute", "members")
     told = command("run", "-m", "steady,sisa", *ONCE, *SHARDS, "--no-reference", *there, "--out", "o")
     assert told.code == code
@@ -325,7 +326,7 @@ def test_a_member_that_costs_every_worker_costs_its_cell(
         killed = distributed.KilledWorker("task", SimpleNamespace(address="tcp://w:1"), 3)
         yield Answers(killed if lost == "its worker" else CancelledError())
 
-    monkeypatch.setattr(spread, "connected", connected)
+    monkeypatch.setattr(dask_members, "connected", connected)
     there = ("--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--distribute", "members")
     assert command("run", "-m", "sisa", *ONCE, *SHARDS, "--no-reference", *there, "--out", "o").code == 1
     ((_, record),) = records_of(tmp_path / "o").items()
@@ -343,7 +344,7 @@ def test_an_audit_does_not_have_its_members_distributed(command: Any) -> None:
 
 def test_a_scheduler_that_does_not_answer_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs the extra dask")
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(dask_cells, "CONNECT_SECONDS", 1)
     told = command("run", "-m", "steady", *ONCE, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "o")
     assert told.code == 2
     assert "error: --scheduler tcp://127.0.0.1:9: no dask scheduler answers there" in told.err
@@ -375,16 +376,16 @@ HERE = {"python": "3.11.9", "packages": {"torch": "2.13.0", "scipy": None}, "plu
     ],
 )
 def test_every_difference_of_versions_has_its_name(change: dict[str, Any], said: list[str]) -> None:
-    assert remote.differences(HERE, {**HERE, **change}) == said
+    assert dask_worker.differences(HERE, {**HERE, **change}) == said
 
 
 def test_a_worker_that_joins_later_with_other_versions_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "Processes", None)
-    answer = remote.compute(json.dumps({"provenance": HERE, "disable_plugins": []}), None)
+    monkeypatch.setattr(dask_worker, "Processes", None)
+    answer = dask_worker.compute(json.dumps({"provenance": HERE, "disable_plugins": []}), None)
     assert any(line.startswith("python ") for line in answer["differences"])
     assert answer["files"] == {}
     with pytest.raises(UsageError, match=r"Worker w has other versions than this side: python .*; ") as caught:
-        cluster._refuse("w", answer["differences"])
+        dask_cells._refuse("w", answer["differences"])
     assert "Install the same there" in caught.value.hint
 
 

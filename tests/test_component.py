@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from plugin_samples import FakePoint, component, plugin_of
 from pydantic import Field, field_validator
 
-from unlearnbench.brackets import Bracket
 from unlearnbench.component import Component, ComponentParams, Spec, part, part_kinds
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.brackets import Bracket
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 
 
 class Cut(Component):

@@ -9,9 +9,9 @@ import pytest
 from plugin_samples import TOYS, Write, install
 
 from unlearnbench.cli import main
-from unlearnbench.config import make_config, read_run_file
 from unlearnbench.errors import UsageError
-from unlearnbench.requests import Forget
+from unlearnbench.protocol import Forget
+from unlearnbench.running.config import make_config, read_run_file
 
 __all__ = ["install"]
 

@@ -17,8 +17,8 @@ import pytest
 from command_line import ONCE, SMALL, WAIT_SECONDS, command, files_of, install, records_of
 from plugin_samples import TOYS, write_distribution
 
-from unlearnbench.record import Record
-from unlearnbench.store import temporaries
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import temporaries
 
 __all__ = ["command", "install"]
 

@@ -14,10 +14,10 @@ import unlearnbench
 from unlearnbench.component import Spec
 from unlearnbench.gnn import Model, train_networks
 from unlearnbench.gnn.layout import Ragged, Shared
-from unlearnbench.needs import check_needs
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_graph, toy_task
 

@@ -23,7 +23,7 @@ from unlearnbench.datasets.published import PublishedGraph
 from unlearnbench.datasets.pyg import PygDataset
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.testing.graphs import toy_graph
 
 CATALOGUE = load_catalogue()

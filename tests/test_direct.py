@@ -15,11 +15,11 @@ from graph_samples import user_graph
 from torch_geometric.data import Data, HeteroData
 
 import unlearnbench
-from unlearnbench.direct import Method
+from unlearnbench.api.method import Method
+from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.measure.digests import digests
-from unlearnbench.notebook import wants_bar
-from unlearnbench.own_graph import OwnTask
+from unlearnbench.running.progress import wants_bar
 
 IDS = torch.arange(40) * 10
 TINY: dict[str, Any] = {"epochs": 2, "seed": 3}
@@ -30,7 +30,7 @@ def data(**changes: Any) -> Data:
 
 
 def fitted(bracket: str = "sisa[num_shards=3]", **settings: Any) -> tuple[Method, OwnTask]:
-    task = unlearnbench.Task.from_data(data(), **{**TINY, **settings})
+    task = unlearnbench.task_from_data(data(), **{**TINY, **settings})
     method = unlearnbench.method(bracket)
     method.fit(task)
     return method, task
@@ -44,7 +44,7 @@ def masks(nodes: int = 40) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(("bracket", "more"), [("graphrevoker[num_shards=3]", {}), ("gif", masks())])
 def test_what_is_deployed_is_what_a_run_deploys(bracket: str, more: dict[str, Any], tmp_path: Path) -> None:
     """Bit for bit: parameters, partition, and what is said of the test nodes, before and after, in both views."""
-    task = unlearnbench.Task.from_data(data(**more), **TINY)
+    task = unlearnbench.task_from_data(data(**more), **TINY)
     method = unlearnbench.method(bracket)
     method.fit(task)
     before = {view: method.predict(view=view) for view in ("shard", "full")}
@@ -124,7 +124,7 @@ def test_a_method_is_given_the_training_nodes_and_nothing_else() -> None:
 
 def test_what_becomes_of_the_data_later_changes_nothing() -> None:
     mine = data()
-    task = unlearnbench.Task.from_data(mine, **TINY)
+    task = unlearnbench.task_from_data(mine, **TINY)
     checksum = task.whole.checksum()
     mine.x += 1
     mine.y.zero_()
@@ -146,7 +146,7 @@ def test_what_becomes_of_the_data_later_changes_nothing() -> None:
 )
 def test_bad_data_is_the_error_of_a_file(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said) as caught:
-        unlearnbench.Task.from_data(data(**changes))
+        unlearnbench.task_from_data(data(**changes))
     torch.save(user_graph(**{"ids": IDS, **changes}), tmp_path / "data")
     (tmp_path / "data").rename(tmp_path / "data.pt")
     with pytest.raises(DataError, match=said) as other:
@@ -156,24 +156,24 @@ def test_bad_data_is_the_error_of_a_file(changes: dict[str, Any], said: str, tmp
 
 def test_other_values_are_refused_by_name() -> None:
     with pytest.raises(DataError, match="The data holds a HeteroData"):
-        unlearnbench.Task.from_data(HeteroData())
+        unlearnbench.task_from_data(HeteroData())
     with pytest.raises(UsageError, match="Dataset data: there are 9 labelled nodes"):
-        unlearnbench.Task.from_data(user_graph(9))
+        unlearnbench.task_from_data(user_graph(9))
     with pytest.raises(UsageError, match="Unknown model 'gnc'"):
-        unlearnbench.Task.from_data(data(), model="gnc")
-    with pytest.raises(UsageError, match=r"Task\.from_data: epochs = 0"):
-        unlearnbench.Task.from_data(data(), epochs=0)
+        unlearnbench.task_from_data(data(), model="gnc")
+    with pytest.raises(UsageError, match=r"unlearnbench.task_from_data: epochs = 0"):
+        unlearnbench.task_from_data(data(), epochs=0)
     with pytest.raises(UsageError, match="split 0 was asked for, but there are no masks"):
-        unlearnbench.Task.from_data(data(), split=0)
+        unlearnbench.task_from_data(data(), split=0)
     with pytest.raises(UsageError, match="no such device"):
-        unlearnbench.Task.from_data(data(), device="cuda:99")
+        unlearnbench.task_from_data(data(), device="cuda:99")
 
 
 def test_calls_that_cannot_be_served_say_why() -> None:
     method = unlearnbench.method("sisa[num_shards=3]")
     with pytest.raises(UsageError, match="holds no model"):
         method.predict()
-    task = unlearnbench.Task.from_data(data(), **TINY)
+    task = unlearnbench.task_from_data(data(), **TINY)
     with pytest.raises(UsageError, match="without the whole graph"):
         method.fit(task.bare())
     with pytest.raises(UsageError, match="99 shards for the 28 training nodes of data"):
@@ -236,7 +236,7 @@ def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setitem(sys.modules, "IPython", module)
         assert wants_bar(None) == (name == "notebook")
         assert not wants_bar(False)
-    monkeypatch.setattr("unlearnbench.notebook.find_spec", lambda name: None)
+    monkeypatch.setattr("unlearnbench.running.progress.find_spec", lambda name: None)
     assert not wants_bar(None)
     with pytest.raises(UsageError, match="there is no module tqdm"):
         wants_bar(True)

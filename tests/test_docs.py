@@ -17,16 +17,20 @@ from cogapp import Cog
 from packaging.requirements import Requirement
 
 import unlearnbench
-from unlearnbench import hookspecs, planning
-from unlearnbench.audits.running import auditor, make_audit_plan
-from unlearnbench.brackets import split_names
+from unlearnbench import hookspecs
+from unlearnbench.audits.base import Audit
+from unlearnbench.audits.running import make_audit_plan
 from unlearnbench.cli import cli, main
-from unlearnbench.config import RunConfig, make_config
 from unlearnbench.errors import UsageError
-from unlearnbench.execution import execute, make_plan
 from unlearnbench.measure.provenance import provenance
-from unlearnbench.plugins import Catalogue, Entry, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.brackets import split_names
+from unlearnbench.registry.catalogue import Catalogue, Entry
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running import plan as planning
+from unlearnbench.running.config import RunConfig, make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -135,7 +139,7 @@ def test_the_example_of_an_audit_is_run(catalogue: Catalogue, tmp_path: Path) ->
     settings = {"methods": ["noop"], "datasets": ["ring"], "repetitions": 1, "epochs": 3, "forget_ratio": 0.1}
     config = make_config({**settings, "out": tmp_path, "device": "cpu"})
     plan = make_audit_plan(config, ["sureness"], catalogue)
-    reference, noop = execute(plan, compute=auditor(catalogue))
+    reference, noop = execute(plan, compute=Audit.auditor(catalogue))
     assert reference.status == noop.status == "ok"
     assert reference.audit is not None
     assert noop.audit is not None

@@ -12,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unlearnbench
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.measure.digests import digests
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Forget, Request, draw_edges
-from unlearnbench.resolve import resolve
-from unlearnbench.task import Silent, View
+from unlearnbench.protocol import Forget, Request
+from unlearnbench.protocol.requests import draw_edges
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import make_config
+from unlearnbench.task import View
+from unlearnbench.task.training import Silent
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
 __all__ = ["command", "install"]
@@ -183,7 +185,7 @@ def test_a_method_that_forgets_no_edges_stops_the_run_before_any_training(comman
 
 def test_edges_are_named_by_the_users_ids(command: Any, tmp_path: Path) -> None:
     graph = toy_graph(100, first_id=5000)
-    from unlearnbench import protocol
+    from unlearnbench.protocol import protocol
 
     train = graph.induced(protocol.split(graph, 0, "toy", 0).train)
     (first, second), (third, fourth) = train.pairs()[:2].tolist()

@@ -97,9 +97,10 @@ def test_settings_of_the_model_reach_every_model(tmp_path):
 
 
 def test_a_broken_metric_of_a_plugin_is_left_out_with_a_notice(tmp_path):
-    from unlearnbench.config import make_config
-    from unlearnbench.execution import make_plan
-    from unlearnbench.plugins import Entry, load_catalogue
+    from unlearnbench.registry.catalogue import Entry
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.running.config import make_config
+    from unlearnbench.running.plan import make_plan
 
     catalogue = load_catalogue()
     broken = Entry("metric", "odd", "nowhere_to_be_found:Odd", "", "ub-odd", "1", "odd")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from command_line import command, install
 
-from unlearnbench.config import RunConfig
 from unlearnbench.errors import UsageError
 from unlearnbench.experiments import configs, experiment_names, find_experiment
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import RunConfig
 from unlearnbench.task import Training
 
 __all__ = ["command", "install"]

@@ -13,15 +13,15 @@ from page_samples import METHODS, R, deletions, grid_of_parts, sample_records, s
 from record_samples import make_record
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import Record
-from unlearnbench.report.aggregate import Aggregate, aggregate
-from unlearnbench.report.colours import CONTROL, HEAT, LOOKS, SHAPES, look, luminance
-from unlearnbench.report.cost import find_curves
-from unlearnbench.report.factorial import factorial_tables
-from unlearnbench.report.frame import frame_of
-from unlearnbench.report.grouping import group_records
-from unlearnbench.report.plots import heats, lines, points, stacks, tags
+from unlearnbench.records.record import Record
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.figures.colours import CONTROL, HEAT, LOOKS, SHAPES, look, luminance
+from unlearnbench.report.figures.series import heats, lines, points, stacks, tags
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.report.tables.cost import find_curves
+from unlearnbench.report.tables.factorial import factorial_tables
 
 # What dichromats see of linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {
@@ -156,7 +156,7 @@ def test_variants_of_one_method_are_numbered() -> None:
 
 def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.drawing import WIDTHS, write_figures
+    from unlearnbench.report.figures.figures import WIDTHS, write_figures
 
     written = list(write_figures(frame_of(grid_of_parts()), tmp_path / "figures"))
     kinds = ["f1-time", "parts", "phases"]
@@ -179,7 +179,7 @@ def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float)
     pytest.importorskip("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from unlearnbench.report.drawing import phases_figure, time_figure
+    from unlearnbench.report.figures.figures import phases_figure, time_figure
 
     long = "partitioner=gpa[balance=released],aggregator=weighted[normalise=end,pool=prob]"
     names = [f"sharded[{long},num_shards={at}]" for at in range(30)]
@@ -203,7 +203,7 @@ def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float)
 
 def test_the_same_records_give_the_same_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.drawing import write_figures
+    from unlearnbench.report.figures.figures import write_figures
 
     # Without a score there is no other figure than that of phases.
     frame = frame_of([make_record("sisa", metrics={})])
@@ -222,7 +222,7 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.colors import to_hex
 
-    from unlearnbench.report.drawing import cost_figure, phases_figure, time_figure
+    from unlearnbench.report.figures.figures import cost_figure, phases_figure, time_figure
 
     found = group([one for name, (score, seconds) in METHODS.items() for one in spread(name, score, seconds)])
     expected = {look(name).colour.upper(): SHAPES[look(name).shape] for name in METHODS}
@@ -238,7 +238,7 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
 
 def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.drawing import cost_figure
+    from unlearnbench.report.figures.figures import cost_figure
 
     records = [deletions(count, "retrain", 1.0) for count in (1, 16)]
     records += [deletions(1, "sisa", 0.25), deletions(16, "sisa", 2.0)]
@@ -254,14 +254,14 @@ def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
 def test_a_height_between_two_points_is_on_the_straight_line_that_is_drawn() -> None:
     import pandas as pd
 
-    from unlearnbench.report.drawing import between
+    from unlearnbench.report.figures.figures import between
 
     # From (1, 1) to (100, 100) the line of a log-log plot is the diagonal.
     assert between(pd.DataFrame({"deletions": [1, 100], "seconds": [1.0, 100.0]}), 10) == pytest.approx(10)
 
 
 def test_figures_that_cannot_be_drawn_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unlearnbench.report.drawing import check_figures, write_figures
+    from unlearnbench.report.figures.figures import check_figures, write_figures
 
     with pytest.raises(NothingMatchedError):
         list(write_figures(frame_of([make_record("sisa", status="error", seconds=None, phases=[])]), tmp_path))
@@ -275,7 +275,7 @@ def test_figures_that_cannot_be_drawn_are_refused(tmp_path: Path, monkeypatch: p
 
 
 def test_figures_are_of_records_that_ended_well() -> None:
-    from unlearnbench.report.drawing import find_figures
+    from unlearnbench.report.figures.figures import find_figures
 
     names = [name for name, _ in find_figures(frame_of(sample_records()))]
     assert sum(name.startswith("f1-time") for name in names) == 5

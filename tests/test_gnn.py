@@ -6,15 +6,16 @@ from torch_geometric.nn import GCNConv
 
 from unlearnbench.component import Spec
 from unlearnbench.gnn import Model, train_networks
+from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layers import padded
 from unlearnbench.gnn.layout import Ragged
-from unlearnbench.gnn.models import GCN
 from unlearnbench.gnn.networks import Networks
-from unlearnbench.gnn.noise import Noise
+from unlearnbench.gnn.plain_module import global_random_state
 from unlearnbench.gnn.ragged import owners, ragged_product, spread
-from unlearnbench.gnn.single import global_random_state
-from unlearnbench.gnn.sparse import from_dense, from_edges, is_sparse_enough
+from unlearnbench.gnn.sparse import from_dense, from_edges
+from unlearnbench.gnn.zoo import GCN
 from unlearnbench.graph import Graph
+from unlearnbench.graph.sparse_features import is_sparse_enough
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
 

@@ -14,10 +14,10 @@ from test_unlearning import fitted, same, setting
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side

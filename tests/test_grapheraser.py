@@ -11,16 +11,16 @@ from pydantic import ValidationError
 from torch_geometric.utils import to_dense_adj
 
 from unlearnbench import hookspecs
-from unlearnbench.aggregation import Members
 from unlearnbench.component import Spec
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.gnn import GCN
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import assign_by_pairs, checked_partition, shard_bounds
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training, View
+from unlearnbench.unlearning.aggregation import Members
+from unlearnbench.unlearning.partitioning import assign_by_pairs, checked_partition, shard_bounds
 from unlearnbench_grapheraser import embeddings, pools
 from unlearnbench_grapheraser.bekm import Bekm, balanced_k_means, cluster_means, distances
 from unlearnbench_grapheraser.capacity import paper_capacity
@@ -194,7 +194,7 @@ def test_propagated_features_are_principal_components(sparse, components):
     if sparse:
         x = graph.x * (torch.rand(graph.x.shape, generator=chance(5)) < 0.1)
         graph = Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
-    assert embeddings.is_sparse_enough(graph.x) is sparse
+    assert embeddings.sparse.is_sparse_enough(graph.x) is sparse
     scores = propagated(graph.x, graph.edge_index, components, chance()).double()
     left, values, _ = torch.linalg.svd(propagated_densely(graph), full_matrices=False)
     kept = min(components, 12)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from unlearnbench.aggregation import Members
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import GCN
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training, View
+from unlearnbench.unlearning.aggregation import Members
 from unlearnbench_graphrevoker import auxiliary, sampling
 from unlearnbench_graphrevoker.contrastive import Contrastive
 from unlearnbench_graphrevoker.fusion import Design, Fusion

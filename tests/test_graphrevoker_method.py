@@ -9,9 +9,9 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.gnn import GCN
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training, View, make_query
 from unlearnbench.unlearning import Claim
 

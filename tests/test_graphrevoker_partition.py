@@ -11,10 +11,10 @@ from unlearnbench.component import Spec
 from unlearnbench.gnn import GCN
 from unlearnbench.gnn.sparse import from_dense
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import checked_partition, partition_statistics, shard_bounds
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training
+from unlearnbench.unlearning.partitioning import checked_partition, partition_statistics, shard_bounds
 from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
 from unlearnbench_graphrevoker.gpa import GraphPropertyAware, Objective
 from unlearnbench_graphrevoker.network import (

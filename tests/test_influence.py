@@ -14,22 +14,21 @@ from test_unlearning import fitted, same, setting
 from torch.nn import functional
 from torch_geometric.nn import SGConv
 
+from unlearnbench.api.run import run
+from unlearnbench.audits.exactness.reach import reachable_tensors
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
-from unlearnbench.execution import run
 from unlearnbench.gnn import Model, train_networks
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Forget, Request
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Forget, Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import toy_graph, toy_task
-from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim, influence
 from unlearnbench.unlearning.influence import Curvature, InfluenceParams, influence_step, within
-from unlearnbench.unlearning.series import neumann, outermost
-from unlearnbench.warmup import warm_up
+from unlearnbench.unlearning.neumann import neumann, outermost
 from unlearnbench_idea.bound import Constants, distance_bound, epsilon_of, noise_for
 from unlearnbench_idea.idea import noise
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from unlearnbench.datasets.base import edge_statistics
 from unlearnbench.graph import Graph
-from unlearnbench.keys import distinct, is_loop, pair_keys, without_loops
-from unlearnbench.partitioning import neighbours
+from unlearnbench.graph.edge_keys import distinct, is_loop, pair_keys, without_loops
+from unlearnbench.unlearning.partitioning import neighbours
 
 
 def multigraph(seed: int, n: int, edges: int, undirected: bool) -> Graph:

@@ -8,9 +8,9 @@ import pytest
 from record_samples import make_record
 
 from unlearnbench.errors import EXIT_FAILED_CELLS, NothingMatchedError, UnlearnbenchError
-from unlearnbench.record import DamagedRecordError, Record
-from unlearnbench.report.leaderboard import build, contents, verify
-from unlearnbench.store import Store
+from unlearnbench.records.record import DamagedRecordError, Record
+from unlearnbench.records.store import Store
+from unlearnbench.report.publish.leaderboard import build, contents, verify
 
 
 def save(root: Path, records: list[Record]) -> Path:

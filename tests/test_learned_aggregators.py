@@ -12,13 +12,13 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members, out_of_fold
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph, toy_task
+from unlearnbench.unlearning.aggregation import Aggregator, Members, out_of_fold
 from unlearnbench_aggregators.attention import dropped
 from unlearnbench_aggregators.network import AttentionNetwork
 from unlearnbench_aggregators.stacking import Stacking, regress, with_others

@@ -16,14 +16,14 @@ import torch
 from command_line import ONCE, SMALL, Process, command, install, records_of
 from rich.console import Console, Group
 
-from unlearnbench.cli.bar import CellBar, cell_bar
-from unlearnbench.config import make_config
-from unlearnbench.execution import make_plan
 from unlearnbench.measure.clock import Meter
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.report.render import render
-from unlearnbench.report.table import Table
-from unlearnbench.runner import run_cell
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.tables.render import render
+from unlearnbench.report.tables.table import Table
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import make_plan
+from unlearnbench.running.progress import CellBar, cell_bar
+from unlearnbench.running.runner import run_cell
 
 __all__ = ["command", "install"]
 

@@ -13,7 +13,7 @@ from test_networks import task_of
 from test_unlearning import fitted
 
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench_megu.influence import flipped, influenced, similarity, threshold, within
 from unlearnbench_megu.losses import distillation, forgetting, holding

@@ -6,8 +6,8 @@ from model_samples import MODELS, seeded, shards, with_features
 from torch.nn import functional
 
 from unlearnbench.gnn import train_networks
-from unlearnbench.gnn.elu import elu
-from unlearnbench.gnn.sparse import is_sparse_enough
+from unlearnbench.gnn.functional import elu
+from unlearnbench.graph.sparse_features import is_sparse_enough
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
 # Sixteen columns leave a rest beyond whole vectors, which torch computes entry by entry.

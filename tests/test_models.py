@@ -9,14 +9,14 @@ from torch.nn import functional
 from unlearnbench.errors import UsageError
 from unlearnbench.gnn import train_networks
 from unlearnbench.gnn.edges import Edges, attention_edges
-from unlearnbench.gnn.elu import elu
+from unlearnbench.gnn.functional import elu, pagerank
 from unlearnbench.gnn.layers import VECTOR, StackedLayer
 from unlearnbench.gnn.layout import Ragged, Shared
-from unlearnbench.gnn.pagerank import pagerank
-from unlearnbench.gnn.sparse import SparseMatrix, from_entries, is_sparse_enough
+from unlearnbench.gnn.sparse import SparseMatrix, from_entries
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.graph.sparse_features import is_sparse_enough
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
 

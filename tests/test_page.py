@@ -18,16 +18,16 @@ from page_samples import HOSTILE, METHODS, R, sample_audits, sample_page, sample
 from record_samples import make_record
 
 from unlearnbench.errors import UsageError
-from unlearnbench.report.aggregate import aggregate
-from unlearnbench.report.audits import audit_frame_of
-from unlearnbench.report.colours import HEAT, contrast
-from unlearnbench.report.columns import SUMMARY
-from unlearnbench.report.comparison import ComparisonTable
-from unlearnbench.report.frame import frame_of, load_records
-from unlearnbench.report.grouping import group_records
+from unlearnbench.records.store import Store
+from unlearnbench.report.figures.colours import HEAT, contrast
+from unlearnbench.report.frame.aggregate import aggregate
+from unlearnbench.report.frame.frame import frame_of, load_records
+from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.page import page_text, write, write_page
 from unlearnbench.report.page.content import Source, build_content
-from unlearnbench.store import Store
+from unlearnbench.report.tables.audits import audit_frame_of
+from unlearnbench.report.tables.columns import SUMMARY
+from unlearnbench.report.tables.comparison import ComparisonTable
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from page_samples import HOSTILE, LONG, R, grid_of_parts, sample_page
 
-from unlearnbench.report.frame import frame_of
+from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
 from unlearnbench.report.page.content import Source
 

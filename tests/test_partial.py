@@ -13,14 +13,14 @@ import pytest
 import torch
 from command_line import ONCE, Process, command, install, records_of
 
-from unlearnbench import keepers as keeping
-from unlearnbench.groups import Group, Trained
-from unlearnbench.keepers import CellKeepers
-from unlearnbench.partial import is_finished, partial_folder
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.records.unfinished import is_finished, partial_folder
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running import checkpoints
+from unlearnbench.running.checkpoints import CellKeepers
 from unlearnbench.task import Task, Training
+from unlearnbench.task.task import Group, Trained
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench.unlearning import Sharded, sharded
 
@@ -32,8 +32,8 @@ import os
 import time
 from pathlib import Path
 
-from unlearnbench import keepers
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench.running import checkpoints as keepers
+from unlearnbench import hookimpl
 from unlearnbench.unlearning import sharded
 
 sharded._MOST_TRAINED = 1
@@ -192,7 +192,7 @@ def test_other_versions_and_cells_take_nothing(tmp_path: Path, monkeypatch: pyte
     task = toy_task()
     trained_with(task, keepers(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(keeping, "source_digest", lambda: "other source")
+        patch.setattr(checkpoints, "source_digest", lambda: "other source")
         trained_with(task, of := keepers(tmp_path))
         assert of.taken == 0
     for facts in ({"cell": "bb"}, {"packages": {"torch": "0"}}, {"threads": 2}):

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import (
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
+from unlearnbench.unlearning.partitioning import (
     Partitioner,
     assign_by_nodes,
     assign_by_pairs,
@@ -16,9 +19,6 @@ from unlearnbench.partitioning import (
     partition_statistics,
     shard_bounds,
 )
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
-from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
 
 def walk_pairs(cost, low, high):
@@ -65,7 +65,7 @@ def test_assignments_equal_the_plain_walk(seed, count, extra, slack, levels, loo
     low, high = shard_bounds(n, count, slack)
     before = cost.clone()
     for fast, slow in ((assign_by_pairs, walk_pairs), (assign_by_nodes, walk_nodes)):
-        with patch("unlearnbench.partitioning._LOOKED_AT", looked_at):
+        with patch("unlearnbench.unlearning.partitioning._LOOKED_AT", looked_at):
             shard = fast(cost, low, high)
         assert shard.tolist() == slow(cost.tolist(), low, high)
         sizes = torch.bincount(shard, minlength=count)

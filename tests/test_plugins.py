@@ -17,14 +17,14 @@ from plugin_samples import (
 
 from unlearnbench import hookspecs
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 __all__ = ["install"]
 
 
 LAZY = """
 import abc
-from unlearnbench.component import Component
+from unlearnbench import Component
 
 class Cut(Component):
     name = "other"

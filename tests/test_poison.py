@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unlearnbench
-from unlearnbench import protocol
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
-from unlearnbench.poison import Poison, inject
-from unlearnbench.protocol import Protocol
+from unlearnbench.protocol import Protocol, protocol
+from unlearnbench.protocol.poison import Poison, inject
+from unlearnbench.running.config import make_config
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 
 

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlearnbench import protocol, seeds
+from unlearnbench import seeds
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Forget
+from unlearnbench.protocol import Forget, protocol
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 

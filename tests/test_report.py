@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from record_samples import make_record
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
 from unlearnbench.report import frame_of, load_records
-from unlearnbench.report.aggregate import Aggregate, aggregate
-from unlearnbench.report.averages import geometric_mean, mean, sample_sd
-from unlearnbench.report.frame import shown_forget, shown_method
-from unlearnbench.report.grouping import distinguish, group_records
-from unlearnbench.report.render import csv_text, escaped_latex, render
-from unlearnbench.report.tables import TABLES, Table, build_tables
-from unlearnbench.store import Store
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.frame import shown_forget, shown_method
+from unlearnbench.report.frame.record_groups import distinguish, group_records
+from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.render import csv_text, escaped_latex, render
+from unlearnbench.report.tables.table import Table
+from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
 
 def save(root: Path, *records: Record) -> None:

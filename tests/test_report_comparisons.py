@@ -9,11 +9,11 @@ import pytest
 from record_samples import make_record
 
 from unlearnbench.errors import DataError
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.render import render
-from unlearnbench.report.table import Table
-from unlearnbench.report.tables import build_tables
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import render
+from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics import corrected_paired_t, equivalence, holm
 
 NONE = {"claim": "none", "reason": ""}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from record_samples import make_record
 
-from unlearnbench.record import Record
-from unlearnbench.report.cost import break_even, build_cost_tables
-from unlearnbench.report.frame import frame_of
+from unlearnbench.records.record import Record
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.tables.cost import break_even, build_cost_tables
 
 
 def costly(method: str, deletions: int, seconds: float, repetition: int = 0, **more: Any) -> Record:

@@ -10,16 +10,17 @@ import pytest
 from command_line import command, install
 from record_samples import make_record
 
-from unlearnbench.cells import Cell
-from unlearnbench.config import make_config
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.inputs import chosen_datasets, chosen_methods, chosen_models
-from unlearnbench.plugins import Catalogue, load_catalogue
 from unlearnbench.protocol import Protocol
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import frame_of
-from unlearnbench.report.selection import Selection, select
-from unlearnbench.store import Store
+from unlearnbench.report.frame.selection import Selection, select
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.config import make_config
+from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models
 
 __all__ = ["command", "install"]
 

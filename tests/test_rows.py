@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unlearnbench.audits.exactness.reach import reachable_tensors
 from unlearnbench.gnn.sparse import block_diagonal, from_entries
 from unlearnbench.graph import Graph
-from unlearnbench.rows import SPARSE_BELOW, SparseRows, compressed, is_sparse_enough
+from unlearnbench.graph.sparse_features import SPARSE_BELOW, SparseRows, compressed, is_sparse_enough
 from unlearnbench.task import View, make_query
-from unlearnbench.testing.reach import reachable_tensors
 
 CPU = torch.device("cpu")
 

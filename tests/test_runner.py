@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from unlearnbench.cells import Cell, canonical_json
-from unlearnbench.component import Spec
+from unlearnbench.component import Spec, canonical_json
 from unlearnbench.metrics.base import Metric
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import Surroundings, run_cell
+from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 from unlearnbench.unlearning import Unlearner
-from unlearnbench.warmup import warm_up
 
 FORGET = Forget(0.02)
 GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)

@@ -9,7 +9,7 @@ from test_networks import task_of
 from test_unlearning import fitted
 from torch.nn import functional
 
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.testing.graphs import toy_graph
 from unlearnbench_scrub.ascent import GradientAscent, climb
 from unlearnbench_scrub.losses import divergence, following

@@ -20,18 +20,18 @@ from graph_samples import Bomb, user_graph
 from plugin_samples import TOYS, Write
 from record_samples import make_record
 
-from unlearnbench.cli.bar import compute_with_bar
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
-from unlearnbench.execution import make_plan
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import DamagedRecordError
+from unlearnbench.records.record import DamagedRecordError
+from unlearnbench.records.store import Store, read_records
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import load_records
-from unlearnbench.report.leaderboard import build
-from unlearnbench.report.render import FORMATS, render
-from unlearnbench.report.tables import build_tables
-from unlearnbench.runner import run_cell
-from unlearnbench.store import Store, read_records
+from unlearnbench.report.publish.leaderboard import build
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import FORMATS, render
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import make_plan
+from unlearnbench.running.progress import compute_with_bar
+from unlearnbench.running.runner import run_cell
 
 __all__ = ["command", "install"]
 
@@ -84,8 +84,7 @@ def test_a_plugin_of_any_name_is_left_out_and_no_file_is_looked_for(command: Any
 
 NAMED = """
 from ub_toys import Steady, Toy
-from unlearnbench.gnn import Model
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import Model, hookimpl
 
 NAMES = {names!r}
 

@@ -15,7 +15,7 @@ import pytest
 from command_line import command, install
 
 import unlearnbench
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 __all__ = ["command", "install"]
 

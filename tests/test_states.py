@@ -14,7 +14,7 @@ from graph_samples import Bomb
 import unlearnbench
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Split
-from unlearnbench.states import State, load_state, save_state
+from unlearnbench.records.states import State, load_state, save_state
 
 CELL = {"method": {"name": "sisa", "params": {"num_shards": 3}}, "repetition": 0}
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from record_samples import make_record
 
 from unlearnbench.errors import UsageError
-from unlearnbench.files import safe_name
-from unlearnbench.record import DamagedRecordError, Record, SchemaVersionError, read_record
-from unlearnbench.store import Store, read_records
+from unlearnbench.records.files import safe_name
+from unlearnbench.records.record import DamagedRecordError, Record, SchemaVersionError, read_record
+from unlearnbench.records.store import Store, read_records
 
 
 @pytest.fixture
@@ -300,7 +300,7 @@ def test_an_empty_folder_has_no_records(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_neither_torch_nor_pandas() -> None:
-    code = "import sys, unlearnbench.store; print([m for m in ('torch', 'pandas') if m in sys.modules])"
+    code = "import sys, unlearnbench.records.store; print([m for m in ('torch', 'pandas') if m in sys.modules])"
     path = os.pathsep.join(sys.path)
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from record_samples import make_record
 
-from unlearnbench.report.frame import frame_of
-from unlearnbench.report.render import FORMATS, render
-from unlearnbench.report.tables import build_tables
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import FORMATS, render
 
 ROOT = Path(__file__).parents[1]
 SBM = "sbm[num_nodes=200,num_edges=600,num_features=16,num_classes=3]"
@@ -24,7 +24,7 @@ METHODS = "sisa[partitioner=metis],grapheraser,graphrevoker,gif"
 JOB = f"""
 import sys
 import unlearnbench
-from unlearnbench.brackets import split_names
+from unlearnbench.registry.brackets import split_names
 records = unlearnbench.run(
     methods=split_names([sys.argv[3]]), datasets=[{SBM!r}], models=["gcn"], repetitions=1, epochs=3, num_shards=3,
     forget_count=5, out=sys.argv[1], threads=int(sys.argv[2]), device="cpu", offline=True,

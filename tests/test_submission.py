@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from command_line import ONCE, SHARDS, command, files_of, install, records_of
 
-from unlearnbench import planning
 from unlearnbench.measure.provenance import provenance
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.recall import cell_of_record, differences
-from unlearnbench.record import Record, read_record
-from unlearnbench.report.recompute import compare
+from unlearnbench.records.record import Record, read_record
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.publish.recompute import compare
+from unlearnbench.running import plan as planning
+from unlearnbench.running.cell_codec import cell_of_record, differences
 
 __all__ = ["command", "install"]
 

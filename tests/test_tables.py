@@ -18,13 +18,14 @@ from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.audits import audit_frame_of
-from unlearnbench.report.poison import power, recovery
-from unlearnbench.report.published import WITH_NUMBERS, contradictions, of_cell, published
-from unlearnbench.report.render import FORMATS, render
-from unlearnbench.report.tables import AGAINST, OF_EXPERIMENTS, TABLES, Table, build_tables
+from unlearnbench.report.paper.published import WITH_NUMBERS, contradictions, of_cell, published
+from unlearnbench.report.tables.audits import audit_frame_of
+from unlearnbench.report.tables.index import AGAINST, OF_EXPERIMENTS, TABLES, build_tables
+from unlearnbench.report.tables.poison import power, recovery
+from unlearnbench.report.tables.render import FORMATS, render
+from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics import detectable_difference
 
 WEIGHTS = {"sem_weight": 10.0, "time_weight": 5.0, "contra_weight": 1e-4, "recon_weight": 1e-4}
@@ -632,8 +633,8 @@ def test_latex_compiles_as_it_is(tmp_path: Path) -> None:
 
 def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from unlearnbench.report.colours import MOMENTS
-    from unlearnbench.report.figures import draw_poison, poison_figure
+    from unlearnbench.report.figures.colours import MOMENTS
+    from unlearnbench.report.figures.poison import draw_poison, poison_figure
 
     tables = build(
         [*POISON, *(r for m in ("gat", "appnp") for r in poisoned("sisa", 0.7, 0.6, 0.65, 0.7, model=m))], "poison"
@@ -656,7 +657,7 @@ def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unlearnbench.report.figures import check_figure
+    from unlearnbench.report.figures.poison import check_figure
 
     with pytest.raises(UsageError, match=r"a\.svg"):
         check_figure(tmp_path / "a.svg")

@@ -9,15 +9,15 @@ import pytest
 import torch
 from tensor_samples import Made
 
+from unlearnbench.audits.exactness.reach import reachable_tensors
 from unlearnbench.errors import RefusedError, UnlearnbenchError
 from unlearnbench.graph import Graph
-from unlearnbench.groups import KeepsNothing
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View, make_query
+from unlearnbench.task.task import KeepsNothing
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
-from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench.unlearning import Claim, Sharded, sharded
 
 METHODS = [
@@ -274,7 +274,7 @@ def test_members_speak_of_their_own_shard_and_of_strangers():
 
 
 MODULE = "unlearnbench.unlearning.sharded"
-IN_MEMORY = "unlearnbench.unlearning.hearing._MOST_IN_MEMORY"
+IN_MEMORY = "unlearnbench.unlearning.member_outputs._MOST_IN_MEMORY"
 
 
 @pytest.mark.parametrize("text", ["sisa[num_shards=5]", "graphrevoker[num_shards=5,partitioner=random]"])

@@ -12,17 +12,19 @@ import torch
 from graph_samples import saved, tables, user_graph
 from torch_geometric.data import Data
 
-from unlearnbench.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.cli import main
-from unlearnbench.config import RunConfig, make_config
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError, UsageError
-from unlearnbench.execution import Plan, execute, make_plan
-from unlearnbench.files import safe_name
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.records.files import safe_name
+from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import RunConfig, make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import Plan, make_plan
 
 ROOT = Path("unused")
 
@@ -182,7 +184,7 @@ def test_a_large_file_is_mapped_and_never_written_to(old_form: bool, tmp_path: P
     torch.save(whole, path, _use_new_zipfile_serialization=not old_form)
     content = path.read_bytes()
     read = load(path)
-    monkeypatch.setattr("unlearnbench.datasets.user_files.MAPPED_FROM", 1)
+    monkeypatch.setattr("unlearnbench.datasets.own.reading.MAPPED_FROM", 1)
     mapped = load(path)
     assert mapped.checksum() == read.checksum()
     in_maps = str(path) in Path("/proc/self/maps").read_text() if Path("/proc/self/maps").exists() else not old_form

@@ -10,15 +10,14 @@ import pytest
 from graph_samples import saved
 from test_runner import cell
 
-from unlearnbench.cells import Cell
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.poison import Poison
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol.poison import Poison
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.cell_codec import cell_from_plain, cell_to_plain
 from unlearnbench.task import Training
-from unlearnbench.wire import cell_from_plain, cell_to_plain
 
 CATALOGUE = load_catalogue()
 
@@ -86,6 +85,6 @@ def test_what_is_another_version_or_not_there_is_refused() -> None:
         cell_from_plain({**plain, "key": "0" * 32}, CATALOGUE)
     assert "install the same ones" in caught.value.hint
     other = json.loads(json.dumps(plain))
-    other["method"]["name"] = "ub-elsewhere:sisa"
+    other["cell"]["method"]["distribution"] = "ub-elsewhere"
     with pytest.raises(UsageError, match="ub-elsewhere:sisa"):
         cell_from_plain(other, CATALOGUE)

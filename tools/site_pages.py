@@ -10,15 +10,16 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import unlearnbench
-from unlearnbench.catalogue import Catalogue
 from unlearnbench.cli.show import describe
 from unlearnbench.hookspecs import PROJECT
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import json_schema
-from unlearnbench.resolve import resolve
+from unlearnbench.records.record import json_schema
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -33,6 +34,8 @@ KINDS = {
     "metric": "Metrics",
     "audit": "Audits",
 }
+# Public names that have no docstring of their own.
+HOOKS = {"hookimpl": "Marks a function as a hook", "Register": "The type of a hook's argument"}
 OUTWARD = re.compile(r"\[(?P<label>[^\]]+)\]\((?P<target>\.\./[^)\s]*)\)")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -158,10 +161,11 @@ def _reference() -> str:
     parts = ["# Python reference\n\nThe public names, all of `import unlearnbench`.\n"]
     for name in unlearnbench.__all__:
         value = getattr(unlearnbench, name)
-        if hasattr(value, "__qualname__"):
-            parts.append(f"::: {value.__module__}.{value.__qualname__}\n")
+        if name in HOOKS:
+            parts.append(f"## {name}\n\n{HOOKS[name]}: [plugin hooks](plugin_hooks.md).\n")
         else:
-            parts.append(f"## {name}\n\nMarks a function as a hook: [plugin hooks](plugin_hooks.md).\n")
+            home = value.__name__ if isinstance(value, ModuleType) else f"{value.__module__}.{value.__qualname__}"
+            parts.append(f"::: {home}\n")
     return "\n".join(parts)
 
 

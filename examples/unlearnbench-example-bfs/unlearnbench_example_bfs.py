@@ -4,9 +4,8 @@ from collections import deque
 
 import torch
 from torch import Tensor
-from unlearnbench import Graph, Partitioner, Task, hookimpl
-from unlearnbench.hookspecs import Register
-from unlearnbench.partitioning import neighbours
+from unlearnbench import Graph, Partitioner, Register, Task, hookimpl
+from unlearnbench.unlearning import neighbours
 
 
 class BreadthFirst(Partitioner):

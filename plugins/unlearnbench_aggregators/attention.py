@@ -9,9 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearnbench.aggregation import LearnedAggregator, Members
-from unlearnbench.graph import Graph
-from unlearnbench.task import Task
+from unlearnbench import Graph, LearnedAggregator, Members, Task
 from unlearnbench_aggregators.network import AttentionNetwork
 
 

@@ -10,9 +10,7 @@ from pydantic import Field
 from scipy.optimize import minimize
 from torch import Tensor
 
-from unlearnbench.aggregation import LearnedAggregator, Members
-from unlearnbench.graph import Graph
-from unlearnbench.task import Task
+from unlearnbench import Graph, LearnedAggregator, Members, Task
 
 # Where the search for the minimum ends: the largest entry of the gradient of the mean loss.
 FLATNESS = 1e-6

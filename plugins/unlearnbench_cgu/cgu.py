@@ -11,13 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.utils import add_remaining_self_loops, degree
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.errors import RefusedError
-from unlearnbench.gnn.sparse import from_edges
-from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
-from unlearnbench.task import Query, Task
-from unlearnbench.unlearning import Claim, Unlearner
+from unlearnbench import Claim, ComponentParams, Graph, Query, RefusedError, Request, Task, Unlearner
+from unlearnbench.gnn import sparse
 from unlearnbench_cgu import logistic
 
 MODEL = "sgc"
@@ -153,7 +148,7 @@ def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
     source, target = edges
     count = degree(target, graph.num_nodes, dtype=torch.float64)
     weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
-    matrix = from_edges(edges, graph.num_nodes, weight)
+    matrix = sparse.from_edges(edges, graph.num_nodes, weight)
     for _ in range(steps):
         rows = matrix @ rows
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench.hookspecs import Register, hookimpl
+from unlearnbench import Register, hookimpl
 
 
 @hookimpl

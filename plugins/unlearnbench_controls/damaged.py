@@ -9,12 +9,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.gnn import Networks, train_networks
-from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench import Claim, ComponentParams, Graph, PostHoc, Request, Task, train_networks
+from unlearnbench.gnn import Networks
 
 
 class RandomInit(PostHoc):

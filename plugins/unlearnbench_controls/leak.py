@@ -6,12 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import seeds
-from unlearnbench.component import ComponentParams
-from unlearnbench.gnn import Networks, train_networks
-from unlearnbench.requests import Request, rounded_half_up
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, rounded_half_up, seeds, train_networks
+from unlearnbench.gnn import Networks
 
 
 class RetrainLeak(PostHoc):

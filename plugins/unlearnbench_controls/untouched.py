@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from unlearnbench import Claim, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
 
 
 class NoOp(PostHoc):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from unlearnbench import Claim, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
-from unlearnbench.unlearning.influence import InfluenceParams, add, influence_step
+from unlearnbench.unlearning import InfluenceParams, add, influence_step
 
 
 class Gif(PostHoc):

@@ -10,13 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.errors import RefusedError
+from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task
 from unlearnbench.gnn import Networks, blank_networks
-from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
 from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges, within
 from unlearnbench_gnndelete.operators import Operator, applied, changes

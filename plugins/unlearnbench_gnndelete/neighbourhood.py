@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unlearnbench.errors import RefusedError
+from unlearnbench import RefusedError
 
 # Of pairs drawn in a graph so dense that this many rounds do not give enough, hardly any are no edges.
 ROUNDS = 100

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unlearnbench import Graph
 from unlearnbench.gnn import Change
-from unlearnbench.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)

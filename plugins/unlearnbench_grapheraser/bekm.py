@@ -6,9 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.partitioning import SLACK, Partitioner, assign_by_pairs
-from unlearnbench.task import Task
+from unlearnbench import ComponentParams, Partitioner, Task
+from unlearnbench.unlearning import SLACK, assign_by_pairs
 from unlearnbench_grapheraser.capacity import Capacity, size_limits
 from unlearnbench_grapheraser.embeddings import Embedding, embed
 

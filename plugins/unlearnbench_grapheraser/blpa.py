@@ -8,9 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.partitioning import SLACK, Partitioner, neighbours
-from unlearnbench.task import Task
+from unlearnbench import ComponentParams, Partitioner, Task
+from unlearnbench.unlearning import SLACK, neighbours
 from unlearnbench_grapheraser.capacity import Capacity, size_limits
 
 

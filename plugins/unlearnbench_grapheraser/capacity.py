@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from unlearnbench.errors import UsageError
-from unlearnbench.partitioning import shard_bounds
+from unlearnbench import UsageError
+from unlearnbench.unlearning import shard_bounds
 
 Capacity = Literal["slack", "paper"]
 

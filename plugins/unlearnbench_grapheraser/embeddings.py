@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from unlearnbench.errors import UnlearnbenchError
-from unlearnbench.gnn import train_networks
-from unlearnbench.gnn.sparse import from_dense, from_edges, is_sparse_enough
-from unlearnbench.task import Task
+from unlearnbench import Task, UnlearnbenchError, train_networks
+from unlearnbench.gnn import sparse
 
 Embedding = Literal["propagated", "logits", "hidden"]
 Product = Callable[[Tensor], Tensor]
@@ -74,10 +72,10 @@ def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.
         float32 [n, min(components, n, F)].
     """
     index, weight = gcn_norm(edge_index, num_nodes=x.shape[0], dtype=x.dtype)
-    adjacency = from_edges(index, x.shape[0], weight)
+    adjacency = sparse.from_edges(index, x.shape[0], weight)
     backward = adjacency.t()
-    if is_sparse_enough(x):
-        features = from_dense(x)
+    if sparse.is_sparse_enough(x):
+        features = sparse.from_dense(x)
         flipped = features.t()
         forward, transposed = features.__matmul__, flipped.__matmul__
     else:

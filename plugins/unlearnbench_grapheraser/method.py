@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench.component import Spec, part
-from unlearnbench.unlearning import Sharded
+from unlearnbench import Sharded, Spec, part
 
 
 class GraphEraser(Sharded):

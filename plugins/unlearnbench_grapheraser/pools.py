@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from unlearnbench.aggregation import log_of_mean
+from unlearnbench.unlearning import log_of_mean
 
 PoolName = Literal["log_linear", "prob", "legacy"]
 LossAndGradient = tuple[Tensor, Tensor]

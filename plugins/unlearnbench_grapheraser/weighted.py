@@ -9,10 +9,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from unlearnbench.aggregation import LearnedAggregator, Members
-from unlearnbench.errors import UsageError
-from unlearnbench.graph import Graph
-from unlearnbench.task import Task
+from unlearnbench import Graph, LearnedAggregator, Members, Task, UsageError
 from unlearnbench_grapheraser.pools import LOSSES, PoolName, normalised, pool, uniform
 
 Normalise = Literal["never", "end", "step"]

@@ -10,9 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearnbench.aggregation import LearnedAggregator, Members
-from unlearnbench.graph import Graph
-from unlearnbench.task import Task
+from unlearnbench import Graph, LearnedAggregator, Members, Task
 from unlearnbench_graphrevoker import auxiliary, fusion, sampling
 from unlearnbench_graphrevoker.pairs import Batch, PairRules, PairSource
 

@@ -9,11 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams, later
-from unlearnbench.gnn import NeighbourSampler, train_networks
-from unlearnbench.graph import Graph
-from unlearnbench.partitioning import SLACK, Partitioner, assign_by_nodes, shard_bounds
-from unlearnbench.task import Task
+from unlearnbench import ComponentParams, Graph, Partitioner, Task, later, train_networks
+from unlearnbench.gnn import NeighbourSampler
+from unlearnbench.unlearning import SLACK, assign_by_nodes, shard_bounds
 from unlearnbench_graphrevoker import losses
 from unlearnbench_graphrevoker.assignment import assign_released, fill_empty, paper_capacity
 from unlearnbench_graphrevoker.network import Inputs, PartitionNetwork, assignment_in_chunks, prepare_inputs

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from unlearnbench.gnn.sparse import SparseMatrix, from_edges, from_entries
+from unlearnbench.gnn import SparseMatrix, sparse
 
 TimeForm = Literal["normalised", "paper", "released"]
 SemanticSign = Literal["intended", "paper"]
@@ -35,7 +35,7 @@ def adjacency_matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = to
     """
     edge_index = edge_index[:, edge_index[0] != edge_index[1]]
     weight = torch.ones(edge_index.shape[1], dtype=dtype, device=edge_index.device)
-    return from_edges(edge_index, num_nodes, weight)
+    return sparse.from_edges(edge_index, num_nodes, weight)
 
 
 def label_matrix(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> SparseMatrix:
@@ -48,7 +48,7 @@ def label_matrix(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.fl
     """
     node = torch.nonzero(labels >= 0).squeeze(1)
     value = torch.ones(len(node), dtype=dtype, device=labels.device)
-    return from_entries(labels[node], node, value, (num_classes, len(labels)))
+    return sparse.from_entries(labels[node], node, value, (num_classes, len(labels)))
 
 
 def expected_edges(assignment: Tensor, adjacency: SparseMatrix) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from unlearnbench.gnn.sparse import SparseMatrix, from_dense, from_edges, is_sparse_enough
+from unlearnbench.gnn import SparseMatrix, sparse
 
 Features = Tensor | SparseMatrix
 
@@ -26,7 +26,7 @@ def neighbour_mean(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
     """
     target = edge_index[1]
     degree = torch.bincount(target, minlength=num_nodes).to(torch.float32)
-    return from_edges(edge_index, num_nodes, degree.reciprocal()[target])
+    return sparse.from_edges(edge_index, num_nodes, degree.reciprocal()[target])
 
 
 def uniform_parameter(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> nn.Parameter:
@@ -112,8 +112,8 @@ def prepare_inputs(x: Tensor, edge_index: Tensor, hidden: int) -> Inputs:
         hidden: Width of the first layer.
     """
     mean = neighbour_mean(edge_index, x.shape[0])
-    if is_sparse_enough(x):
-        return Inputs(from_dense(x), mean)
+    if sparse.is_sparse_enough(x):
+        return Inputs(sparse.from_dense(x), mean)
     # Averaging narrow features once, before training, spares the first layer its products with the adjacency;
     # for wide ones the measured gain is nil and the copy costs memory.
     return Inputs(x, mean, mean @ x if x.shape[1] <= hidden else None)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from unlearnbench.graph import Graph
+from unlearnbench import Graph
 from unlearnbench_graphrevoker import sampling
 
 

@@ -9,11 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from unlearnbench import Claim, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
-from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
+from unlearnbench.unlearning import InfluenceParams, Step, add, influence_step
 from unlearnbench_idea.bound import Constants, distance_bound, noise_for
 
 

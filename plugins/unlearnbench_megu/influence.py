@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from unlearnbench.gnn.sparse import from_edges
+from unlearnbench.gnn import sparse
 
 # The threshold starts here and rises by as much.
 STEP = 0.1
@@ -39,7 +39,7 @@ def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor
         float [n], cosines.
     """
     edges, weight = gcn_norm(edge_index, None, x.shape[0], dtype=torch.float32)
-    adjacency = from_edges(edges, x.shape[0], weight)
+    adjacency = sparse.from_edges(edges, x.shape[0], weight)
     here, there = x, flipped(x, gone)
     for _ in range(hops):
         here, there = adjacency @ here, adjacency @ there

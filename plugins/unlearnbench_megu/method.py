@@ -8,11 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from unlearnbench.component import ComponentParams
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
 from unlearnbench.gnn import Networks, Noise
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
 from unlearnbench_megu.influence import influenced
 from unlearnbench_megu.losses import forgetting, holding
 

@@ -6,10 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.partitioning import SLACK, Partitioner, neighbours, shard_bounds
-from unlearnbench.seeds import keyed_hash
-from unlearnbench.task import Task
+from unlearnbench import ComponentParams, Partitioner, Task, seeds
+from unlearnbench.unlearning import SLACK, neighbours, shard_bounds
 from unlearnbench_partitioners.streaming import place
 
 
@@ -41,7 +39,7 @@ class Ldg(Partitioner):
         """Let the training nodes arrive one by one; see `Partitioner.partition`."""
         n = task.graph.num_nodes
         low, high = shard_bounds(n, num_shards, self.params.slack)
-        order = torch.sort(keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
+        order = torch.sort(seeds.keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
         nobody = torch.full((n,), -1, dtype=torch.int64)
         starts, members = neighbours(task.graph)
         return place(order, starts, members, nobody, num_shards, low, high).to(task.device)

@@ -9,10 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams
-from unlearnbench.partitioning import SLACK, Partitioner, neighbours, shard_bounds
-from unlearnbench.seeds import keyed_hash
-from unlearnbench.task import Task
+from unlearnbench import ComponentParams, Partitioner, Task, seeds
+from unlearnbench.unlearning import SLACK, neighbours, shard_bounds
 from unlearnbench_partitioners.streaming import place, release
 
 Scheme = Literal["kway", "recursive"]
@@ -63,7 +61,7 @@ class Metis(Partitioner):
         shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed)
         free = release(starts, members, shard, num_shards, low, high)
         shard[free] = -1
-        order = free[torch.sort(keyed_hash(task.graph.ids.cpu()[free], task.key("metis")), stable=True).indices]
+        order = free[torch.sort(seeds.keyed_hash(task.graph.ids.cpu()[free], task.key("metis")), stable=True).indices]
         return place(order, starts, members, shard, num_shards, low, high).to(task.device)
 
 

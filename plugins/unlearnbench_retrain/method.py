@@ -7,10 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from unlearnbench.gnn import train_networks
-from unlearnbench.requests import Request
-from unlearnbench.task import Query, Task
-from unlearnbench.unlearning import Claim, Unlearner
+from unlearnbench import Claim, Query, Request, Task, Unlearner, train_networks
 
 
 class Retrain(Unlearner):

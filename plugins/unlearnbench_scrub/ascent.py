@@ -6,11 +6,8 @@ import torch
 from pydantic import Field
 from torch.nn import functional
 
-from unlearnbench.component import ComponentParams
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Claim, PostHoc
 
 
 class GradientAscent(PostHoc):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members, log_of_mean
+from unlearnbench import Aggregator, Members
+from unlearnbench.unlearning import log_of_mean
 
 SISA = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021, section IV-E"
 

@@ -9,12 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import Spec, part
-from unlearnbench.gnn import Networks, train_networks
-from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
-from unlearnbench.task import Task
-from unlearnbench.unlearning import Sharded
+from unlearnbench import Graph, Request, Sharded, Spec, Task, part, train_networks
+from unlearnbench.gnn import Networks
 from unlearnbench_sisa.slices import hashed_slice_of, slice_epochs
 
 Parameters = dict[str, Tensor]

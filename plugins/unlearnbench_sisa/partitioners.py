@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unlearnbench.partitioning import Partitioner
-from unlearnbench.seeds import keyed_hash
-from unlearnbench.task import Task
+from unlearnbench import Partitioner, Task, seeds
 
 
 class Random(Partitioner):
@@ -50,4 +48,4 @@ class Hash(Partitioner):
 
     def partition(self, task: Task, num_shards: int) -> Tensor:
         """Hash each id."""
-        return (keyed_hash(task.graph.ids, task.key("hash-partition")) % num_shards).to(task.device)
+        return (seeds.keyed_hash(task.graph.ids, task.key("hash-partition")) % num_shards).to(task.device)

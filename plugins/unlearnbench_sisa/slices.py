@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unlearnbench.seeds import keyed_hash
+from unlearnbench import seeds
 
 # A keyed hash is cut to 32 bits, so that no product or bound leaves int64.
 _BITS = 32
@@ -39,7 +39,7 @@ def hashed_slice_of(ids: Tensor, key: int, slices: int) -> Tensor:
     Returns:
         int64 in [0, R), of the shape of `ids` and on its device.
     """
-    places = keyed_hash(ids, key) >> (63 - _BITS)
+    places = seeds.keyed_hash(ids, key) >> (63 - _BITS)
     return slice_of(places, 2**_BITS, slices).to(ids.device)
 
 

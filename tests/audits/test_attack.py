@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from unlearnbench.audits import attack
+from unlearnbench.audits.leakage import attack
 
 
 def numbers(*values: float) -> torch.Tensor:

@@ -15,19 +15,18 @@ from record_samples import make_record
 
 from unlearnbench.audits.base import Audit
 from unlearnbench.audits.running import chosen_audits
-from unlearnbench.cells import Cell
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import Record, read_record
+from unlearnbench.records.record import Record, read_record
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import load_records
-from unlearnbench.report.audits import audit_frame_of, build_audit_tables, load_audits
+from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables, load_audits
+from unlearnbench.running.cell import Cell
 
 __all__ = ["command", "install"]
 
 SAMPLE = """
 import torch
 
-from unlearnbench.audits.base import Audit, Finding, Score
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import Audit, Finding, Score, hookimpl
 
 
 class Sample(Audit):
@@ -223,7 +222,7 @@ def test_run_zero_has_the_seed_of_the_cell_and_sides_are_independent() -> None:
     subject = toy_subject("retrain")
     seeds = {subject.task(run, side).seed for run in range(3) for side in ("", "other")}
     assert len(seeds) == 6
-    from unlearnbench import protocol
+    from unlearnbench.protocol import protocol
 
     cell: Cell = subject.cell
     assert subject.task().seed == protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
@@ -232,8 +231,8 @@ def test_run_zero_has_the_seed_of_the_cell_and_sides_are_independent() -> None:
 @pytest.mark.usefixtures("sample")
 def test_the_estimate_counts_runs_and_partitions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from unlearnbench.audits import running
-    from unlearnbench.config import make_config
-    from unlearnbench.resolve import resolve
+    from unlearnbench.registry.resolve import resolve
+    from unlearnbench.running.config import make_config
 
     catalogue = load_catalogue()
     config = make_config({"methods": "sisa", "num_shards": 3, "epochs": 1, "repetitions": 1, "out": tmp_path})

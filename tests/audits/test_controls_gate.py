@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from audit_samples import toy_subject
 
-from unlearnbench.audits import controls as module
 from unlearnbench.audits.base import Finding
-from unlearnbench.audits.controls import LEAKS, OTHERS, Controls, gate, overfit
-from unlearnbench.audits.marks import MEASURES, Marks, energy_of_twos, mark, parts_of_energy
+from unlearnbench.audits.distance import controls as module
+from unlearnbench.audits.distance.control_scores import MEASURES, Marks, energy_of_twos, mark, parts_of_energy
+from unlearnbench.audits.distance.controls import LEAKS, OTHERS, Controls, gate, overfit
 from unlearnbench.statistics import energy_statistic
 from unlearnbench.task import View
 

@@ -11,12 +11,12 @@ import torch
 from audit_samples import toy_subject
 
 from unlearnbench.audits.base import Finding
-from unlearnbench.audits.distance import CANNOT_TELL, PRIMARY, VALID, Comparison, Distance, verdict
-from unlearnbench.audits.measures import divergence
-from unlearnbench.audits.runs import groups_of, told, without
+from unlearnbench.audits.distance.distance import CANNOT_TELL, PRIMARY, VALID, Comparison, Distance, verdict
+from unlearnbench.audits.distance.measures import divergence
+from unlearnbench.audits.distance.runs import groups_of, told, without
 from unlearnbench.audits.subject import Subject
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.statistics import Energy, Permutation
 from unlearnbench.task import View
 from unlearnbench.unlearning import Unlearner

@@ -13,20 +13,20 @@ import torch
 import wrong_methods as wrong
 from plugin_samples import FakePoint, plugin_of
 
-from unlearnbench.audits import two_sample
-from unlearnbench.audits.base import Finding
-from unlearnbench.audits.bits import equal_bits
-from unlearnbench.audits.counterfactuals import exchanged
-from unlearnbench.audits.exactness import Exactness
-from unlearnbench.audits.running import auditor, make_audit_plan
-from unlearnbench.audits.taint import Holdings, Search, contains_row, mark, unique_rows
-from unlearnbench.audits.trials import Trials
-from unlearnbench.audits.witness import Log, faults, unlike, watched, watched_query, watched_task
-from unlearnbench.config import make_config
-from unlearnbench.execution import execute
+from unlearnbench.audits.base import Audit, Finding
+from unlearnbench.audits.exactness.bits import equal_bits
+from unlearnbench.audits.exactness.counterfactuals import exchanged
+from unlearnbench.audits.exactness.exactness import Exactness
+from unlearnbench.audits.exactness.graph_access import Log, faults, unlike, watched, watched_query, watched_task
+from unlearnbench.audits.exactness.taint import Holdings, Search, contains_row, mark, unique_rows
+from unlearnbench.audits.exactness.trials import Trials
+from unlearnbench.audits.running import make_audit_plan
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.statistics import energy
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
@@ -350,13 +350,13 @@ def test_energy_of_three_runs_a_side_by_hand():
     matrix = np.zeros((4, 4))
     for (one, other), far in {(0, 1): 1, (2, 3): 2, (0, 2): 3, (0, 3): 4, (1, 2): 5, (1, 3): 6}.items():
         matrix[one, other] = matrix[other, one] = far
-    assert two_sample.energy(matrix, np.array([0, 1]), np.array([2, 3])) == 2 * 4.5 - 1 - 2
+    assert energy.energy(matrix, np.array([0, 1]), np.array([2, 3])) == 2 * 4.5 - 1 - 2
 
 
 def test_distances_are_roots_of_jensen_shannon_divergences():
     table = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[0.5, 0.5]]])
     half = np.log(2) - (0.75 * np.log(4 / 3) + 0.25 * np.log(4)) * 0
-    found = two_sample.distances(table)
+    found = energy.distances(table)
     assert found[0, 1] == pytest.approx(np.sqrt(half))
     mixed = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25)) - np.log(2) / 2
     assert found[0, 2] == pytest.approx(np.sqrt(mixed))
@@ -368,10 +368,10 @@ def test_permutations_reject_what_differs_and_see_which_is_nearer():
     points = np.concatenate([chance.normal(0.2, 1, (8, 9)), chance.normal(4, 1, (8, 9)), chance.normal(0, 1, (8, 9))])
     matrix = np.linalg.norm(points[:, None] - points[None], axis=2)
     near, far, target = np.arange(8), np.arange(8, 16), np.arange(16, 24)
-    assert two_sample.differ_p(matrix, far, target, 199, chance) == 1 / 200
-    assert two_sample.differ_p(matrix, near, target, 199, chance) > 0.05
-    assert two_sample.nearer_p(matrix, near, far, target, 199, chance) < 0.05
-    assert two_sample.nearer_p(matrix, far, near, target, 199, chance) > 0.9
+    assert energy.differ_p(matrix, far, target, 199, chance) == 1 / 200
+    assert energy.differ_p(matrix, near, target, 199, chance) > 0.05
+    assert energy.nearer_p(matrix, near, far, target, 199, chance) < 0.05
+    assert energy.nearer_p(matrix, far, near, target, 199, chance) > 0.9
 
 
 def test_the_verdicts_of_first_party_methods_on_digits(catalogue, tmp_path):
@@ -390,7 +390,7 @@ def test_the_verdicts_of_first_party_methods_on_digits(catalogue, tmp_path):
         "a test",
     )
     plan = make_audit_plan(config, ["exactness"], catalogue)
-    records = execute(plan, compute=auditor(catalogue))
+    records = execute(plan, compute=Audit.auditor(catalogue))
     assert {record.label.partition("[")[0]: record.status for record in records}.keys() >= {"retrain", "grapheraser"}
     found = {record.label: (record.audit or {})["verdict"] for record in records}
     assert list(found.values()) == [

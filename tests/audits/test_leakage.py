@@ -13,24 +13,25 @@ from pydantic import Field
 
 import unlearnbench_retrain
 import unlearnbench_sisa
-from unlearnbench.audits.attack import NORMAL_95
-from unlearnbench.audits.leakage import PartitionLeakage, dealer
-from unlearnbench.audits.leakage_features import undirected
-from unlearnbench.audits.leakage_worlds import draw_worlds
-from unlearnbench.audits.running import auditor, make_audit_plan
+from unlearnbench.audits.base import Audit
+from unlearnbench.audits.leakage.attack import NORMAL_95
+from unlearnbench.audits.leakage.features import undirected
+from unlearnbench.audits.leakage.leakage import PartitionLeakage, dealer
+from unlearnbench.audits.leakage.worlds import draw_worlds
+from unlearnbench.audits.running import make_audit_plan
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams
-from unlearnbench.config import RunConfig
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.errors import NothingMatchedError
-from unlearnbench.execution import execute
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import Partitioner
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import Record
-from unlearnbench.resolve import resolve
+from unlearnbench.records.record import Record
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import RunConfig
+from unlearnbench.running.execute import execute
 from unlearnbench.seeds import keyed_hash
 from unlearnbench.task import Task
+from unlearnbench.unlearning.partitioning import Partitioner
 
 LEAVES = 6
 QUICK = "worlds=8,same_seed=6,draws=39"
@@ -83,7 +84,7 @@ def audited(catalogue: Any, out: Path, *methods: str, audit: str = QUICK, datase
         reference=False,
     )  # fmt: skip
     plan = make_audit_plan(config, [f"partition-leakage[{audit}]"], catalogue)
-    return execute(plan, compute=auditor(catalogue))
+    return execute(plan, compute=Audit.auditor(catalogue))
 
 
 def score(record: Record, measure: str, where: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlearnbench.audits import leakage_features as features
+from unlearnbench.audits.leakage import features
 from unlearnbench.testing.graphs import toy_graph
 
 # Node 0 has neighbours 1, 2, 3; 1 and 2 are neighbours; 3 has neighbour 4, 1 has neighbours 5 and 6.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unlearnbench.audits import leakage_worlds as worlds_of
-from unlearnbench.audits.leakage_features import FEATURES, undirected
-from unlearnbench.audits.leakage_stability import rand_index, stability
+from unlearnbench.audits.leakage import worlds as worlds_of
+from unlearnbench.audits.leakage.features import FEATURES, undirected
+from unlearnbench.audits.leakage.stability import rand_index, stability
 from unlearnbench.testing.graphs import toy_graph
 
 GRAPH = toy_graph(num_nodes=150, edges=300)

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.groups import hops, make_groups
-from unlearnbench.audits.measures import (
+from unlearnbench.audits.distance.measures import (
     DISTANCES,
     disagreement,
     divergence,
@@ -19,6 +18,7 @@ from unlearnbench.audits.measures import (
     pairwise,
     shift_scores,
 )
+from unlearnbench.audits.distance.node_groups import hops, make_groups
 from unlearnbench.graph import Graph
 
 

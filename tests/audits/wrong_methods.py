@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 from torch.nn import functional
 
-from unlearnbench.aggregation import sample_of
 from unlearnbench.component import Spec, part
 from unlearnbench.gnn import train_networks
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.unlearning import Claim, PostHoc, Sharded, Unlearner
+from unlearnbench.unlearning.aggregation import sample_of
 
 
 class Shards(Sharded):

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 
-from unlearnbench import planning
 from unlearnbench.errors import UnlearnbenchError
-from unlearnbench.plugins import Catalogue, load_catalogue
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running import plan as planning
 
 SEED = int(os.environ.get("UNLEARNBENCH_FUZZ_SEED") or 0)
 IN_ALL = int(os.environ.get("UNLEARNBENCH_FUZZ") or 2000)

@@ -14,19 +14,19 @@ import torch
 from graph_samples import saved, tables, user_graph
 from record_samples import make_record
 
-from unlearnbench.brackets import parse_bracket
 from unlearnbench.component import canonical_json
-from unlearnbench.config import RunConfig, make_config, read_run_file
 from unlearnbench.datasets.base import data_root, load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError, NothingMatchedError, UsageError
-from unlearnbench.execution import make_plan
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.record import DamagedRecordError, read_record
+from unlearnbench.records.record import DamagedRecordError, read_record
+from unlearnbench.records.store import Store
+from unlearnbench.registry.brackets import parse_bracket
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import load_records
-from unlearnbench.report.render import csv_text
-from unlearnbench.store import Store
+from unlearnbench.report.tables.render import csv_text
+from unlearnbench.running.config import RunConfig, make_config, read_run_file
+from unlearnbench.running.plan import make_plan
 
 
 def load(path: Path, **parameters: Any) -> Graph:

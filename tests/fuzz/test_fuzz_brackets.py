@@ -8,10 +8,10 @@ from fuzzing import ODD_TEXTS, catalogue, fuzz, odd_floats, odd_integers, odd_te
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlearnbench.brackets import Bracket, parse_bracket, split_names
-from unlearnbench.cells import canonical_json
+from unlearnbench.component import canonical_json
 from unlearnbench.hookspecs import KINDS
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
+from unlearnbench.registry.resolve import resolve
 
 pieces = st.one_of(
     st.sampled_from(["a", "b", "[", "]", "[", "]", "=", ",", '"', "file:", ":", ".", " ", "a=", "a[b=", "\t", "1"]),

@@ -16,11 +16,12 @@ from graph_samples import user_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlearnbench.config import make_config
 from unlearnbench.datasets.base import describe, load_graph
-from unlearnbench.datasets.file import File
-from unlearnbench.execution import execute, make_plan
+from unlearnbench.datasets.own.file import File
 from unlearnbench.graph import Graph
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan
 
 __all__ = ["known_machine"]
 

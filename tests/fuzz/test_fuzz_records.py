@@ -18,11 +18,11 @@ from record_samples import make_record
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError
-from unlearnbench.record import Record, read_record
+from unlearnbench.records.record import Record, read_record
+from unlearnbench.records.store import Store
 from unlearnbench.report import load_records
-from unlearnbench.report.render import FORMATS, render
-from unlearnbench.report.tables import TABLES, build_tables
-from unlearnbench.store import Store
+from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.render import FORMATS, render
 
 ARRAYS = {"forgotten": np.array([3, 2**62]), "after/test/shard": np.linspace(-5, 0, 12, dtype=np.float32).reshape(4, 3)}
 

@@ -11,8 +11,8 @@ from fuzzing import ODD_TEXTS, catalogue, fuzz, known_machine, odd_floats, odd_i
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlearnbench import execution
-from unlearnbench.config import RunConfig, make_config, read_run_file
+from unlearnbench.running.config import RunConfig, make_config, read_run_file
+from unlearnbench.running.plan import make_plan
 
 __all__ = ["known_machine"]
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plan_of(config: RunConfig) -> None:
     """Make the plan, and check that it says what was asked."""
-    plan = execution.make_plan(config, catalogue())
+    plan = make_plan(config, catalogue())
     assert {cell.repetition for cell in plan.cells} == set(config.repetition_numbers())
     assert {cell.seed for cell in plan.cells} == {config.base_seed()}
     assert len({cell.key for cell in plan.cells}) == len(plan.cells)

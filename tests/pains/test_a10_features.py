@@ -10,7 +10,7 @@ import torch
 from graph_samples import saved
 
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
 

@@ -10,13 +10,13 @@ import pytest
 from torch_geometric.datasets import Planetoid
 
 from unlearnbench.cli import main
-from unlearnbench.config import make_config
 from unlearnbench.datasets import raw
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.pyg import Cora
 from unlearnbench.errors import DataError
-from unlearnbench.execution import make_plan
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import make_plan
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 

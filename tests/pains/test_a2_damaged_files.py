@@ -10,7 +10,7 @@ import pytest
 from graph_samples import planetoid_files, put, saved
 
 from unlearnbench.datasets.base import GraphSize, load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.datasets.pyg import PlanetoidDataset
 from unlearnbench.errors import DataError
 

@@ -12,7 +12,7 @@ import torch
 from graph_samples import Bomb, user_graph
 from torch_geometric.data import Data
 
-from unlearnbench.datasets.user_files import read_graph_file
+from unlearnbench.datasets.own.reading import read_graph_file
 from unlearnbench.errors import DataError
 
 

@@ -9,7 +9,7 @@ import torch
 from graph_samples import NODES, planetoid_files, put, saved
 
 from unlearnbench.datasets.base import GraphSize, load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.datasets.pyg import PlanetoidDataset
 from unlearnbench.graph import Graph
 

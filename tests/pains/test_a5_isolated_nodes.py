@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from graph_samples import saved
 
-from unlearnbench.config import make_config
 from unlearnbench.datasets.base import edge_statistics
-from unlearnbench.execution import execute, make_plan
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan
 
 
 def mask(*positions: int) -> torch.Tensor:

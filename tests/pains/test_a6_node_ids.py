@@ -9,14 +9,15 @@ import pytest
 import torch
 from graph_samples import tables
 
-from unlearnbench import protocol
-from unlearnbench.config import make_config
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError, UsageError
-from unlearnbench.execution import execute, make_plan
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Forget, draw
+from unlearnbench.protocol import Forget, protocol
+from unlearnbench.protocol.requests import draw
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan
 
 THREE = ("id,a\n10,1\n20,2\n37,3\n", "id,c\n10,0\n20,1\n37,0\n", "a,b\n10,20\n20,37\n")
 

@@ -8,13 +8,14 @@ import pytest
 import torch
 from graph_samples import saved
 
-from unlearnbench.config import make_config
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.file import File
-from unlearnbench.execution import execute, make_plan
+from unlearnbench.datasets.own.file import File
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_task
 

@@ -10,8 +10,8 @@ from graph_samples import saved
 
 from unlearnbench.cli import main
 from unlearnbench.datasets.base import describe, edge_statistics, load_graph
-from unlearnbench.datasets.file import File
-from unlearnbench.requests import Request
+from unlearnbench.datasets.own.file import File
+from unlearnbench.protocol import Request
 
 COLUMNS = torch.tensor([(0, 1), (0, 1), (1, 2), (2, 2), (2, 0), (3, 3)]).T
 

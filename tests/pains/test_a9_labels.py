@@ -9,11 +9,11 @@ import pytest
 import torch
 from graph_samples import saved
 
-from unlearnbench import protocol
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.file import File
+from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
+from unlearnbench.protocol import protocol
 
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 

@@ -18,7 +18,7 @@ from torch_geometric.nn import GCNConv
 from unlearnbench.component import Spec
 from unlearnbench.gnn import Model, train_networks
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
@@ -128,7 +128,7 @@ def test_every_model_answers_as_a_copy_that_never_saw_the_former_graph(model: st
 def test_a_run_with_a_caching_model_of_a_plugin_scores_as_without_the_cache(
     command: Any, install: Write, tmp_path: Path
 ) -> None:
-    head = "from torch import nn\nfrom torch_geometric.nn import GCNConv\nfrom unlearnbench.gnn import Model\n"
+    head = "from torch import nn\nfrom torch_geometric.nn import GCNConv\nfrom unlearnbench import Model\n"
     install("ub-layers", source_of(head + inspect.getsource(Layers), "model", *CLASSES.values()))
     found = {}
     for name in ("uncached", "cached", "keeping"):

@@ -12,18 +12,17 @@ import torch
 from command_line import command, install, records_of
 from plugin_samples import Write
 
-from unlearnbench import protocol
 from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError, RefusedError
 from unlearnbench.graph import Graph, Split
-from unlearnbench.needs import needs_of
-from unlearnbench.partitioning import checked_kept, checked_partition
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget, Request, draw
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Forget, Protocol, Request, protocol
+from unlearnbench.protocol.requests import draw
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.requirements import needs_of
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import toy_task
+from unlearnbench.unlearning.partitioning import checked_kept, checked_partition
 
 __all__ = ["command", "install"]
 
@@ -37,10 +36,9 @@ SPLIT = {"train": TRAIN, "val": [2, 0], "test": [8, 4, 6]}
 TEN = """
 import torch
 
-from unlearnbench.datasets.base import Dataset
-from unlearnbench.graph import Graph, Split
-from unlearnbench.hookspecs import hookimpl
-from unlearnbench.unlearning import Unlearner
+from unlearnbench import Dataset, Graph
+from unlearnbench.graph import Split
+from unlearnbench import Unlearner, hookimpl
 
 
 class Ten(Dataset):

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import unlearnbench
+from unlearnbench.audits.exactness.reach import reachable_tensors
 from unlearnbench.component import Spec
 from unlearnbench.gnn import train_networks
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
-from unlearnbench.task import Silent, Task, View
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.task import Task, View
+from unlearnbench.task.training import Silent
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
-from unlearnbench.testing.reach import reachable_tensors
 from unlearnbench_sisa.method import Sisa
 from unlearnbench_sisa.slices import hashed_slice_of, slice_epochs, slice_of
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unlearnbench.errors import UsageError
-from unlearnbench.protocol import split
-from unlearnbench.requests import Forget, draw, rounded_half_up
+from unlearnbench.protocol import Forget
+from unlearnbench.protocol.protocol import split
+from unlearnbench.protocol.requests import draw, rounded_half_up
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

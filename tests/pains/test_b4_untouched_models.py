@@ -12,7 +12,7 @@ from command_line import ONCE, command, install, records_of
 from plugin_samples import Write
 
 import unlearnbench
-from unlearnbench.execution import identical
+from unlearnbench.running.execute import identical
 
 __all__ = ["command", "install"]
 
@@ -20,7 +20,7 @@ MORE = """
 import torch
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class OneWeight(Steady):

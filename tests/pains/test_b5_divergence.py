@@ -19,7 +19,7 @@ import math
 import torch
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class OneWeight(Steady):

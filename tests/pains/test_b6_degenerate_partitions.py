@@ -14,11 +14,11 @@ from torch import Tensor
 
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.needs import needs_of
-from unlearnbench.partitioning import assign_by_nodes, assign_by_pairs, checked_partition
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.requirements import needs_of
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
+from unlearnbench.unlearning.partitioning import assign_by_nodes, assign_by_pairs, checked_partition
 from unlearnbench_grapheraser.capacity import paper_capacity
 
 __all__ = ["command", "install"]

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from plugin_samples import FakePoint, Write, plugin_of, source_of
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_graph, toy_task
+from unlearnbench.unlearning.aggregation import Aggregator, Members
 from unlearnbench_grapheraser import pools
 from unlearnbench_grapheraser.weighted import Weighted, learn_weights
 
@@ -193,7 +193,7 @@ def test_an_aggregator_of_a_plugin_cannot_spoil_the_members() -> None:
 def test_a_run_with_an_aggregator_that_changes_its_input_scores_as_without(
     command: Any, install: Write, tmp_path: Path
 ) -> None:
-    head = "from torch import Tensor\nfrom unlearnbench.aggregation import Aggregator, Members"
+    head = "from torch import Tensor\nfrom unlearnbench import Aggregator, Members"
     install("ub-vandal", source_of(head, "aggregator", Vandal))
     methods = "sharded[num_shards=3,aggregator=vandal],sharded[num_shards=3]"
     told = command("run", "-m", methods, *ONCE, "--no-reference", "--out", str(tmp_path / "out"))

@@ -12,7 +12,7 @@ from command_line import SHARDS, command, csv_rows, install, records_of
 from plugin_samples import SCORED, Write
 
 import unlearnbench
-from unlearnbench.record import Record
+from unlearnbench.records.record import Record
 
 __all__ = ["command", "install"]
 

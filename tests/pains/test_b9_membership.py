@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from unlearnbench.audits import controls
-from unlearnbench.audits.measures import auc, loss_scores, read_area
-from unlearnbench.record import read_record
+from unlearnbench.audits.distance import controls
+from unlearnbench.audits.distance.measures import auc, loss_scores, read_area
+from unlearnbench.records.record import read_record
 
 __all__ = ["command", "install"]
 

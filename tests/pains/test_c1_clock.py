@@ -21,7 +21,7 @@ import torch
 from measure_samples import CLOCK
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class Sleeping(Steady):

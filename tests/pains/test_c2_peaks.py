@@ -15,7 +15,7 @@ from plugin_samples import Write
 
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.memory import MIB, CudaMemory, HighWaterMark, SampledRss, gpu_memory
-from unlearnbench.task import Listener
+from unlearnbench.task.training import Listener
 
 __all__ = ["command", "gpu_by_hand", "install"]
 
@@ -23,7 +23,7 @@ FILLING = """
 from measure_samples import GPU
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class Large(Steady):

@@ -11,11 +11,11 @@ from measure_samples import clock_by_hand
 from plugin_samples import Write
 from record_samples import make_record
 
-from unlearnbench.protocol import split
-from unlearnbench.record import Record
-from unlearnbench.report.frame import frame_of
-from unlearnbench.report.render import csv_text
-from unlearnbench.report.tables import build_tables
+from unlearnbench.protocol.protocol import split
+from unlearnbench.records.record import Record
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import csv_text
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["clock_by_hand", "command", "install"]
@@ -27,10 +27,7 @@ import torch
 from measure_samples import CLOCK
 from ub_toys import Steady
 
-from unlearnbench.aggregation import Aggregator
-from unlearnbench.hookspecs import hookimpl
-from unlearnbench.partitioning import Partitioner
-from unlearnbench.unlearning import Sharded
+from unlearnbench import Aggregator, Partitioner, Sharded, hookimpl
 
 
 class ById(Partitioner):
@@ -198,7 +195,7 @@ def test_a_graph_too_small_for_a_share_of_it_has_a_time_and_no_other_number(
 ) -> None:
     install("ub-ticking", TICKING.replace("class ById", "class Twelve(Dataset):\n    name = 'twelve'\n\n"
             "    def load(self, root):\n        return toy_graph(12)\n\n\nclass ById").replace(
-            "import torch\n", "from unlearnbench.datasets.base import Dataset\n"
+            "import torch\n", "from unlearnbench import Dataset\n"
             "from unlearnbench.testing.graphs import toy_graph\n", 1)
             + "\n\n@hookimpl\ndef register_datasets(register):\n    register(Twelve)\n")  # fmt: skip
     method = f"ticking[{PARTS.format(4)}]"

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from plugin_samples import SCORED, Write
 from record_samples import make_record
 
-from unlearnbench.report.averages import geometric_mean, mean, sample_sd
-from unlearnbench.report.cost import build_cost_tables
-from unlearnbench.report.frame import frame_of
-from unlearnbench.report.render import csv_text, render
-from unlearnbench.report.tables import TABLES, build_tables
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.tables.cost import build_cost_tables
+from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.render import csv_text, render
+from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
 __all__ = ["command", "install"]
 

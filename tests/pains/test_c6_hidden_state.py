@@ -18,7 +18,7 @@ from command_line import command, install, records_of
 from plugin_samples import TOYS, Write, write_distribution
 
 from unlearnbench import seeds
-from unlearnbench.process_state import own_process_state
+from unlearnbench.running.process_guard import own_process_state
 
 __all__ = ["command", "install"]
 
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from ub_toys import Steady
 
-from unlearnbench.hookspecs import hookimpl
+from unlearnbench import hookimpl
 
 
 class Careless(Steady):

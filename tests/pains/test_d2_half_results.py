@@ -14,8 +14,8 @@ from command_line import ONCE, SMALL, Process, command, files_of, install, recor
 from record_samples import make_record
 
 from unlearnbench.errors import WriteError
-from unlearnbench.record import DamagedRecordError, read_record
-from unlearnbench.store import Store
+from unlearnbench.records.record import DamagedRecordError, read_record
+from unlearnbench.records.store import Store
 
 __all__ = ["command", "install"]
 
@@ -99,7 +99,7 @@ def test_a_record_cut_in_half_is_named_reported_and_run_again(store: Store) -> N
 
 
 def test_temporaries_of_a_killed_writer_have_the_name_that_clean_knows(store: Store) -> None:
-    kill = "import os, sys; from record_samples import make_record; from unlearnbench.store import Store\n"
+    kill = "import os, sys; from record_samples import make_record; from unlearnbench.records.store import Store\n"
     kill += "os.replace = lambda *_: os.kill(os.getpid(), 9)\n"
     kill += "Store(sys.argv[1], 'm-0001').save(make_record())"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

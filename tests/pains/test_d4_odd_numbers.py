@@ -15,8 +15,8 @@ from plugin_samples import Write
 from pydantic import ValidationError
 from record_samples import make_record
 
-from unlearnbench.record import Record
-from unlearnbench.store import Store
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
 
 __all__ = ["command", "install"]
 

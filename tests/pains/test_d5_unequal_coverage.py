@@ -10,8 +10,8 @@ from typing import Any
 from command_line import command, install
 from record_samples import make_record
 
-from unlearnbench.record import Record
-from unlearnbench.store import Store
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
 
 __all__ = ["command", "install"]
 

@@ -14,12 +14,12 @@ import torch_geometric
 from command_line import ONCE, SHARDS, command, install, records_of
 from record_samples import make_record
 
-from unlearnbench.record import Record
+from unlearnbench.protocol import Request
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
 from unlearnbench.report import frame_of
-from unlearnbench.report.render import FORMATS
-from unlearnbench.report.tables import TABLES, build_tables
-from unlearnbench.requests import Request
-from unlearnbench.store import Store
+from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.render import FORMATS
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

@@ -20,7 +20,7 @@ from plugin_samples import (
 )
 
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import PluginError, load_catalogue, report_problems
+from unlearnbench.registry.loading import PluginError, load_catalogue, report_problems
 
 __all__ = ["command", "install"]
 

@@ -30,7 +30,7 @@ def test_of_a_plugin_with_one_good_and_one_wrong_hook_nothing_is_left(
     called = tmp_path / "called"
     install(
         "ub-p",
-        "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
+        "from ub_toys import Steady\nfrom unlearnbench import hookimpl\n"
         "class First(Steady):\n    name = 'first'\n"
         f"@hookimpl\ndef register_unlearners(register):\n    open({str(called)!r}, 'w').close()\n    register(First)\n"
         "@hookimpl\ndef register_metrics(register, extra):\n    pass\n",

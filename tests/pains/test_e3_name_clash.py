@@ -19,7 +19,7 @@ from plugin_samples import (
 )
 
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 __all__ = ["command", "install"]
 
@@ -29,7 +29,7 @@ def test_a_name_of_ours_is_refused_to_others(command: Any, install: Write, tmp_p
     for letter, name in (("a", "gif"), ("b", "gif"), ("c", "retrain")):
         install(
             f"ub-{letter}",
-            "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
+            "from ub_toys import Steady\nfrom unlearnbench import hookimpl\n"
             f"class Mine(Steady):\n    name = {name!r}\n"
             "@hookimpl\ndef register_unlearners(register):\n    register(Mine)\n",
         )
@@ -114,7 +114,7 @@ def test_two_plugins_with_one_method_are_told_apart(command: Any, install: Write
     for letter in "ab":
         install(
             f"ub-{letter}",
-            "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
+            "from ub_toys import Steady\nfrom unlearnbench import hookimpl\n"
             "class Wipe(Steady):\n    name = 'wipe'\n"
             "@hookimpl\ndef register_unlearners(register):\n    register(Wipe)\n",
         )

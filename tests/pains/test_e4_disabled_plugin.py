@@ -18,7 +18,7 @@ from plugin_samples import (
 )
 
 from unlearnbench.errors import UsageError
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 __all__ = ["command", "install"]
 

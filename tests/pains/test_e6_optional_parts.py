@@ -17,7 +17,7 @@ from plugin_samples import TOYS, Write
 import unlearnbench
 from unlearnbench.component import Component
 from unlearnbench.errors import UsageError
-from unlearnbench.needs import look_for, needs_of
+from unlearnbench.registry.requirements import look_for, needs_of
 
 __all__ = ["command", "install"]
 

@@ -88,7 +88,7 @@ def test_every_outcome_has_its_place_in_the_summary(
 ) -> None:
     install(
         "ub-cheats",
-        "from ub_toys import Steady\nfrom unlearnbench.hookspecs import hookimpl\n"
+        "from ub_toys import Steady\nfrom unlearnbench import hookimpl\n"
         "class Cheating(Steady):\n    name = 'cheating'\n"
         "    def predict(self, query):\n        self.weight = self.weight + 1\n        return super().predict(query)\n"
         "@hookimpl\ndef register_unlearners(register):\n    register(Cheating)\n",

@@ -15,10 +15,10 @@ from plugin_samples import Write
 
 from unlearnbench.audits import running
 from unlearnbench.component import Spec
-from unlearnbench.config import RunConfig
 from unlearnbench.datasets.digits import Digits
 from unlearnbench.datasets.pyg import Cora
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.config import RunConfig
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from command_line import SHARDS, command, install, records_of
 
-from unlearnbench.config import make_config
 from unlearnbench.errors import UsageError
-from unlearnbench.requests import Forget
+from unlearnbench.protocol import Forget
+from unlearnbench.running.config import make_config
 
 __all__ = ["command", "install"]
 

@@ -13,7 +13,7 @@ import torch
 from command_line import ONCE, command, install
 
 from unlearnbench.errors import UsageError
-from unlearnbench.execution import choose_device
+from unlearnbench.running.device import choose_device
 
 __all__ = ["command", "install"]
 
@@ -76,7 +76,7 @@ EVERY_MODULE = """
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
-    assert {"unlearnbench.runner", "unlearnbench.cli.doctor", "unlearnbench_sisa.method"} <= sys.modules.keys()
+    assert {"unlearnbench.running.runner", "unlearnbench.cli.doctor", "unlearnbench_sisa.method"} <= sys.modules.keys()
     assert not torch.cuda.is_initialized()
 """
 RUN = """

@@ -11,9 +11,9 @@ import torch
 from tensor_samples import Made
 
 from unlearnbench.metrics.base import Metric
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Request
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
@@ -26,10 +26,10 @@ LARGE = """
 import resource
 import sys
 import torch
-from unlearnbench.graph import Graph
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.requests import Request
-from unlearnbench.resolve import resolve
+from unlearnbench import Graph
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench import Request
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toy_task
 
 def peak_gib():

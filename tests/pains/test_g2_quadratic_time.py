@@ -9,7 +9,7 @@ import torch
 from tensor_samples import Made
 from test_grapheraser import chance, walk_all_pairs
 
-from unlearnbench.partitioning import assign_by_nodes, assign_by_pairs, shard_bounds
+from unlearnbench.unlearning.partitioning import assign_by_nodes, assign_by_pairs, shard_bounds
 from unlearnbench_grapheraser.bekm import balanced_k_means, distances
 from unlearnbench_grapheraser.capacity import paper_capacity
 

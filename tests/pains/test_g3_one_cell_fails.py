@@ -141,9 +141,9 @@ class Holding(unlearnbench.Unlearner):
 def test_what_a_cell_held_that_ran_out_of_memory_is_gone_before_the_next(tmp_path: Path, error: Exception) -> None:
     from test_runner import GRAPH, cell, fake, surroundings
 
-    from unlearnbench.execution import do_cell
-    from unlearnbench.runner import run_cell
-    from unlearnbench.store import Store
+    from unlearnbench.records.store import Store
+    from unlearnbench.running.execute import do_cell
+    from unlearnbench.running.runner import run_cell
 
     Holding.error, Holding.held = error, []
     gc.disable()  # so that a collection by chance is not what frees it
@@ -159,7 +159,7 @@ def test_what_a_cell_held_that_ran_out_of_memory_is_gone_before_the_next(tmp_pat
 
 
 def test_other_runtime_errors_are_not_taken_for_a_lack_of_memory() -> None:
-    from unlearnbench.containment import is_out_of_memory
+    from unlearnbench.running.process_guard import is_out_of_memory
 
     assert not is_out_of_memory(RuntimeError("size mismatch"))
     assert not is_out_of_memory(ValueError("CUDA out of memory"))

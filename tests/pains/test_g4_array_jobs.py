@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from misbehaving_samples import MISBEHAVING
 from test_runner import cell
 
-from unlearnbench import isolation, worker
-from unlearnbench.config import make_config
 from unlearnbench.errors import NothingMatchedError
-from unlearnbench.isolation import Ended, Processes
-from unlearnbench.planning import Plan, take_shard
+from unlearnbench.running.backends import processes, worker
+from unlearnbench.running.backends.processes import Ended, Processes
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import Plan, take_shard
 
 __all__ = ["command", "install"]
 
@@ -120,14 +120,14 @@ def test_an_error_that_all_cells_would_meet_stops_the_run(
 def test_a_dataset_that_changed_meanwhile_is_refused(command: Any, tmp_path: Path, here: Here) -> None:
     assert command("run", "-m", "steady", *ONCE, "--isolate", "--no-reference", "--out", "out").code == 0
     order = here.orders[0]
-    from unlearnbench import wire
     from unlearnbench.errors import UsageError
-    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.running import cell_codec
 
     plain = {**order["cell"], "checksum": "00" * 32}
     plain["key"] = ""
     with pytest.raises(UsageError) as caught:
-        wire.cell_from_plain(plain, load_catalogue())
+        cell_codec.cell_from_plain(plain, load_catalogue())
     plain["key"] = caught.value.message.split("here it is cell ")[1].split(",")[0]
     with pytest.raises(UsageError, match="Dataset toy is not the graph it was when the run began"):
         worker.work({**order, "cell": plain})
@@ -273,7 +273,7 @@ def test_a_system_that_starts_no_process_is_told(command: Any, monkeypatch: pyte
     def refuse(*arguments: Any, **settings: Any) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(isolation.subprocess, "Popen", refuse)
+    monkeypatch.setattr(processes.subprocess, "Popen", refuse)
     told = command("run", "-m", "steady", *ONCE, "--jobs", "2", "--out", "out")
     assert told.code == 1
     assert f"error: No process could be started for a cell: {os.strerror(errno.EAGAIN)}." in told.err
@@ -282,7 +282,7 @@ def test_a_system_that_starts_no_process_is_told(command: Any, monkeypatch: pyte
 
 @POSIX
 def test_nothing_is_started_once_all_was_ended() -> None:
-    processes = isolation.Processes()
-    processes.end()
-    ended = processes.run({}, None)
+    started = processes.Processes()
+    started.end()
+    ended = started.run({}, None)
     assert (ended.code, ended.answer) == (-signal.SIGKILL, {})

@@ -8,9 +8,9 @@ import pytest
 from command_line import command, install
 from test_runner import GRAPH, cell, surroundings
 
-from unlearnbench.plugins import load_catalogue
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import run_cell
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell
 
 __all__ = ["command", "install"]
 

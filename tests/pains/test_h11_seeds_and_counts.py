@@ -9,11 +9,9 @@ import torch
 from command_line import ONCE, command, install
 from test_protocol import FORGET as TENTH
 
-from unlearnbench import protocol
-from unlearnbench.protocol import Protocol
-from unlearnbench.record import read_record
-from unlearnbench.requests import Forget
-from unlearnbench.store import Store
+from unlearnbench.protocol import Forget, Protocol, protocol
+from unlearnbench.records.record import read_record
+from unlearnbench.records.store import Store
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from command_line import command, install
 
 from unlearnbench import hookspecs
-from unlearnbench.needs import needs_of
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.requirements import needs_of
 
 __all__ = ["command", "install"]
 
@@ -44,7 +44,7 @@ def refuse(*given, **settings):
 for name in ("_lazy_init", "init", "is_available", "device_count", "current_device", "set_device", "get_device_name"):
     setattr(torch.cuda, name, refuse)
 from unlearnbench import hookspecs
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 
 catalogue = load_catalogue(only=["unlearnbench"], strict=True)
 found = [catalogue.load(entry) for kind in hookspecs.KINDS for entry in catalogue.all(kind)]

@@ -11,11 +11,10 @@ from command_line import command, install
 from test_runner import GRAPH, cell, surroundings
 from test_unlearning import SHARDED, fitted, same, setting
 
-from unlearnbench import protocol
 from unlearnbench.measure.digests import digests
 from unlearnbench.metrics.utility import MicroF1
-from unlearnbench.requests import Request
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task, View, make_query
 
 __all__ = ["command", "install"]

@@ -10,11 +10,11 @@ from command_line import command, install
 from test_runner import GRAPH, cell, surroundings
 from test_unlearning import METHODS, SHARDED, fitted, same, setting
 
-from unlearnbench import protocol
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import partition_statistics
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import protocol
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task
+from unlearnbench.unlearning.partitioning import partition_statistics
 
 __all__ = ["command", "install"]
 

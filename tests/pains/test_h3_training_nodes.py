@@ -9,9 +9,8 @@ from command_line import command, install
 from test_runner import GRAPH, Spy, cell, fake, surroundings
 from test_unlearning import METHODS, fitted, setting
 
-from unlearnbench import protocol
-from unlearnbench.requests import Request
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_task
 

@@ -9,8 +9,8 @@ import torch
 from command_line import command, install
 from test_unlearning import SHARDED, fitted, setting
 
-from unlearnbench import protocol
 from unlearnbench.graph import Graph
+from unlearnbench.protocol import protocol
 from unlearnbench.task import Query, View, make_query
 from unlearnbench.testing.graphs import toy_graph
 

@@ -10,10 +10,9 @@ import torch
 from command_line import ONCE, SHARDS, command, install, records_of
 from test_unlearning import SHARDED, fitted, setting
 
-from unlearnbench import protocol
 from unlearnbench.errors import RefusedError
-from unlearnbench.requests import Request
-from unlearnbench.store import Store
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.records.store import Store
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

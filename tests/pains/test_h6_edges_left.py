@@ -11,8 +11,8 @@ from test_protocol import edges_by_id
 from test_runner import GRAPH, Spy, cell, fake, surroundings
 
 from unlearnbench.errors import UsageError
-from unlearnbench.requests import Request
-from unlearnbench.runner import run_cell
+from unlearnbench.protocol import Request
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 

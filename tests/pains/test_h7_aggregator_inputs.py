@@ -9,7 +9,7 @@ import torch
 from command_line import command, install
 from test_unlearning import METHODS, fitted, same, setting
 
-from unlearnbench.aggregation import sample_of
+from unlearnbench.unlearning.aggregation import sample_of
 
 __all__ = ["command", "install"]
 

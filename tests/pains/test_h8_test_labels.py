@@ -8,7 +8,7 @@ from command_line import command, install
 from test_runner import GRAPH, cell, surroundings
 
 from unlearnbench.graph import Graph
-from unlearnbench.runner import run_cell
+from unlearnbench.running.runner import run_cell
 
 __all__ = ["command", "install"]
 

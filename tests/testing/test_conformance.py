@@ -11,11 +11,12 @@ import pytest
 import wrong_plugins
 from plugin_samples import FakePoint
 
-from unlearnbench.audits import controls
+from unlearnbench.audits.distance import controls
 from unlearnbench.component import Spec
 from unlearnbench.hookspecs import KINDS
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing import (
     AggregatorConformance,
     AuditConformance,
@@ -174,7 +175,7 @@ AUTHOR = """
 import pytest
 import wrong_plugins
 from plugin_samples import FakePoint
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.testing import PartitionerConformance
 
 class TestLosesNodes(PartitionerConformance):

@@ -16,7 +16,7 @@ import pytest
 from command_line import command, install
 
 from unlearnbench.hookspecs import KINDS
-from unlearnbench.plugins import load_catalogue
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.testing.skeleton import checked_name, write_package
 
 __all__ = ["command", "install"]

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import NDArray
+from torch import Tensor
 
-from unlearnbench.audits.subject import Subject
+from unlearnbench.audits.subject import Memory, Subject
 from unlearnbench.component import Component, Spec
+from unlearnbench.graph import Graph
+from unlearnbench.records.record import Record
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.execute import Compute
+from unlearnbench.running.outcome import Arrays, Outcome, Surroundings, measured
 
 State = Literal["valid", "cannot tell", ""]
 
@@ -95,6 +103,26 @@ class Audit(Component, ABC):
         """Say how many partitions of the method are made and no more: for the estimate as well."""
         return 0.0
 
+    @staticmethod
+    def auditor(catalogue: Catalogue) -> Compute:
+        """Make what computes the record of a cell with an audit; cells that follow each other share answers.
+
+        Args:
+            catalogue: Where audits find references and controls.
+        """
+        memory = Memory()
+        last: list[str] = []
+
+        def compute(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+            subject = Subject(cell, graph, around.device, lambda name: resolve(catalogue, "unlearner", name), memory)
+            # One graph's answers at a time: those of all would fill the memory of a long run.
+            if last != [cell.dataset_label]:
+                memory.forget()
+                last[:] = [cell.dataset_label]
+            return measured(cell, around, lambda outcome: _examine(subject, outcome))
+
+        return compute
+
     @abstractmethod
     def examine(self, subject: Subject) -> Finding:
         """Ask.
@@ -102,3 +130,22 @@ class Audit(Component, ABC):
         Args:
             subject: The cell, its data, and how to train and ask methods on it.
         """
+
+
+def _examine(subject: Subject, outcome: Outcome) -> str:
+    cell = subject.cell
+    assert cell.audit is not None
+    audit: Audit = cell.audit.build()
+    outcome.fields["requests"] = [{"ids_sha256": subject.request.sha256(), "count": len(subject.request.ids)}]
+    method = cell.method.build()
+    outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
+    with outcome.meter.phase("audit"):
+        finding = audit.examine(subject)
+    outcome.fields["audit"] = {
+        "verdict": finding.verdict,
+        "scores": [asdict(score) for score in finding.scores],
+        "details": dict(finding.details),
+        "notes": list(finding.notes),
+    }
+    outcome.arrays |= finding.arrays
+    return "ok"

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from torch import Tensor
-
-from unlearnbench.audits.base import Audit, Finding
-from unlearnbench.audits.subject import Memory, Subject
-from unlearnbench.cells import Cell
+from unlearnbench.audits.base import Audit
+from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
-from unlearnbench.config import RunConfig
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.execution import Compute, Plan, choose_wanted, make_plan, take_shard
-from unlearnbench.graph import Graph
-from unlearnbench.needs import check_needs
-from unlearnbench.plugins import Catalogue
-from unlearnbench.record import Record
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import Arrays, Outcome, Surroundings, measured
-from unlearnbench.task import Silent
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.config import RunConfig
+from unlearnbench.running.plan import Plan, choose_wanted, make_plan, take_shard
+from unlearnbench.task.training import Silent
 
 ALL = "all"
 
@@ -84,26 +78,6 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     return take_shard(plan, config.shard)
 
 
-def auditor(catalogue: Catalogue) -> Compute:
-    """Make what computes the record of an audit's cell.
-
-    Args:
-        catalogue: Where audits find references and controls.
-    """
-    memory = Memory()
-    here: list[str] = []
-
-    def compute(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-        subject = Subject(cell, graph, around.device, lambda name: resolve(catalogue, "unlearner", name), memory)
-        # One graph's answers at a time: those of all would fill the memory of a long run.
-        if here != [cell.dataset_label]:
-            memory.forget()
-            here[:] = [cell.dataset_label]
-        return measured(cell, around, lambda outcome: _examine(subject, outcome))
-
-    return compute
-
-
 class _Stopwatch(Silent):
     """Takes the seconds of the phase `partition`."""
 
@@ -153,26 +127,3 @@ def _timed(subject: Subject) -> tuple[float, float]:
     task = replace(subject.task(), listener=watch)
     subject.forget(subject.fit(subject.cell.method, task), task)
     return time.perf_counter() - start, watch.seconds
-
-
-def _examine(subject: Subject, outcome: Outcome) -> str:
-    cell = subject.cell
-    assert cell.audit is not None
-    audit: Audit = cell.audit.build()
-    outcome.fields["requests"] = [{"ids_sha256": subject.request.sha256(), "count": len(subject.request.ids)}]
-    method = cell.method.build()
-    outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
-    with outcome.meter.phase("audit"):
-        finding = audit.examine(subject)
-    outcome.fields["audit"] = _plain(finding)
-    outcome.arrays |= finding.arrays
-    return "ok"
-
-
-def _plain(finding: Finding) -> dict[str, object]:
-    return {
-        "verdict": finding.verdict,
-        "scores": [asdict(score) for score in finding.scores],
-        "details": dict(finding.details),
-        "notes": list(finding.notes),
-    }

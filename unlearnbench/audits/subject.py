@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from unlearnbench import protocol, seeds
-from unlearnbench.cells import Cell, canonical_json
-from unlearnbench.component import Spec
+from unlearnbench import seeds
+from unlearnbench.component import Spec, canonical_json
 from unlearnbench.graph import Graph, Split
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.running.cell import Cell
 from unlearnbench.task import Query, Task, Training, View, make_query
 from unlearnbench.unlearning import Unlearner
 
@@ -156,3 +156,16 @@ def log_probabilities(method: Unlearner, queries: Mapping[str, Query]) -> dict[s
     """Ask a method several queries: log-probabilities, float [n, C] on the CPU, by the queries' names."""
     with torch.no_grad():
         return {name: method.predict(query).cpu() for name, query in queries.items()}
+
+
+class Untold(Query):
+    """A question over the graph that is left, to a method that still holds what has left it: that is not refused."""
+
+    def context(self, train_ids: Tensor) -> Graph:
+        """Cut the graph as `Query` does, of those of `train_ids` that are left."""
+        return super().context(train_ids[torch.isin(train_ids, self.retained)])
+
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
+        """Cut the graphs as `Query` does, of those of `train_ids` that are left."""
+        left = torch.isin(train_ids, self.retained)
+        return super().contexts(train_ids[left], group[left], wanted)

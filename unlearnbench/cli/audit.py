@@ -36,8 +36,8 @@ def command(
       unlearnbench audit all -m sisa,grapheraser,graphrevoker -d cora
       unlearnbench ls audit
     """  # noqa: D301
-    from unlearnbench.brackets import split_names
-    from unlearnbench.cli.auditing import audit_with_progress
+    from unlearnbench.cli.running import audit_with_progress
+    from unlearnbench.registry.brackets import split_names
 
     config = settings(given, {"repetitions": 1, "forget_ratio": FORGET_RATIO})
     names = split_names([audits])

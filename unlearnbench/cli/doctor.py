@@ -14,7 +14,7 @@ from unlearnbench.cli import options
 from unlearnbench.hookspecs import KINDS
 
 if TYPE_CHECKING:
-    from unlearnbench.plugins import Catalogue, Entry
+    from unlearnbench.registry.catalogue import Catalogue, Entry
 
 
 @click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
@@ -50,8 +50,8 @@ def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
     from unlearnbench.measure.memory import resident_memory
     from unlearnbench.measure.nvml import Nvml
     from unlearnbench.measure.provenance import provenance
-    from unlearnbench.needs import look_for
-    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.registry.requirements import look_for
 
     root = choose_root(data_root)
     catalogue = load_catalogue(disable=disable)
@@ -95,7 +95,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _needs(catalogue: Catalogue) -> Iterator[str]:
     """Say of each component that needs more than its distribution whether it is there."""
     from unlearnbench.errors import UsageError
-    from unlearnbench.needs import needs_of
+    from unlearnbench.registry.requirements import needs_of
 
     for kind in KINDS:
         for entry in catalogue.all(kind):

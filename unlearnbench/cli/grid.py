@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unlearnbench.brackets import split_names
 from unlearnbench.cli import options
 from unlearnbench.errors import UsageError
+from unlearnbench.registry.brackets import split_names
 
 if TYPE_CHECKING:
-    from unlearnbench.config import RunConfig
+    from unlearnbench.running.config import RunConfig
 
 NAMES = {"methods", "datasets", "models"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
@@ -171,7 +171,7 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
     Raises:
         UsageError: Something contradicts, is unknown or out of range.
     """
-    from unlearnbench.config import make_config
+    from unlearnbench.running.config import make_config
 
     values = said(given)
     for key, value in (defaults or {}).items():
@@ -190,7 +190,7 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: Options contradict each other, or the run file is wrong.
     """
-    from unlearnbench.config import make_config, read_run_file
+    from unlearnbench.running.config import make_config, read_run_file
 
     flags = {"offline", "skip_missing", "isolate", "deterministic"}
     given = {

@@ -21,7 +21,7 @@ def command() -> None:
 @options.debug
 def build(results: Path, out: Path | None, debug: bool) -> None:
     """Write the CSV files: the same bytes from the same records."""
-    from unlearnbench.report import leaderboard
+    from unlearnbench.report.publish import leaderboard
 
     for path in leaderboard.build(results, out or results / "leaderboard"):
         click.echo(path)
@@ -67,7 +67,7 @@ def verify(
     if recompute is not None:
         return _recompute(results, recompute, seed, data_root, offline, as_json)
     from unlearnbench.errors import EXIT_OK, UnlearnbenchError
-    from unlearnbench.report import leaderboard
+    from unlearnbench.report.publish import leaderboard
 
     try:
         leaderboard.verify(results, out or results / "leaderboard")
@@ -86,8 +86,8 @@ def _recompute(
     import random
 
     from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-    from unlearnbench.plugins import load_catalogue, report_problems
-    from unlearnbench.report.recompute import Recomputed, recompute
+    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.report.publish.recompute import Recomputed, recompute
 
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     catalogue = load_catalogue()
@@ -132,8 +132,8 @@ def submit(results: Path, out: Path, allow_dirty: bool, debug: bool) -> int:
       unlearnbench leaderboard submit runs/mine --out unlearnbench/results
     """  # noqa: D301
     from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-    from unlearnbench.plugins import load_catalogue, report_problems
-    from unlearnbench.report.submission import submit as lay_out
+    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.report.publish.submission import submit as lay_out
 
     catalogue = load_catalogue()
     report_problems(catalogue)

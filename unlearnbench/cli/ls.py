@@ -20,7 +20,7 @@ def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: b
     if kind == "experiment":
         _experiments(as_json)
         return
-    from unlearnbench.plugins import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_catalogue, report_problems
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)

@@ -39,7 +39,7 @@ def new(name: str, kind: str, out: Path, debug: bool) -> None:
 
     Nothing that exists is overwritten.
     """
-    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.testing.skeleton import write_package
 
     folder = write_package(name, _kind(kind), out, load_catalogue())
@@ -72,8 +72,8 @@ def check(
     """
     import torch
 
-    from unlearnbench.plugins import load_catalogue, report_problems
-    from unlearnbench.resolve import resolve_any
+    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.resolve import resolve_any
     from unlearnbench.testing.conformance import check_component
 
     torch.set_num_threads(1)

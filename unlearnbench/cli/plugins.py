@@ -16,7 +16,7 @@ from unlearnbench.cli import options
 @options.debug
 def command(as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
     """List every plugin: loaded, disabled, or failed with the reason."""
-    from unlearnbench.plugins import load_catalogue
+    from unlearnbench.registry.loading import load_catalogue
 
     catalogue = load_catalogue(disable=disable_plugins)
     if as_json:

@@ -16,7 +16,7 @@ from unlearnbench.cli import options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unlearnbench.report.selection import Selection
+    from unlearnbench.report.frame.selection import Selection
 
 TABLES = (
     *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
@@ -89,9 +89,9 @@ def command(
       unlearnbench report --datasets cora --models gcn --methods sisa,graphrevoker --format md
       unlearnbench report --html page
     """  # noqa: D301
-    from unlearnbench.brackets import split_names
     from unlearnbench.errors import UsageError
-    from unlearnbench.report.selection import Selection
+    from unlearnbench.registry.brackets import split_names
+    from unlearnbench.report.frame.selection import Selection
 
     wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
     if as_json:
@@ -110,12 +110,12 @@ def _write_table(
 ) -> None:
     from unlearnbench.errors import NothingMatchedError, UsageError
     from unlearnbench.report import load_records
-    from unlearnbench.report.audits import build_audit_tables, load_audits
-    from unlearnbench.report.cost import build_cost_tables
-    from unlearnbench.report.figures import check_figure, draw_poison
-    from unlearnbench.report.published import published
-    from unlearnbench.report.render import render
-    from unlearnbench.report.tables import build_tables
+    from unlearnbench.report.figures.poison import check_figure, draw_poison
+    from unlearnbench.report.paper.published import published
+    from unlearnbench.report.tables.audits import build_audit_tables, load_audits
+    from unlearnbench.report.tables.cost import build_cost_tables
+    from unlearnbench.report.tables.index import build_tables
+    from unlearnbench.report.tables.render import render
 
     if against and table != "claims":
         published(table)
@@ -147,7 +147,7 @@ def _write_table(
 def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
     """Write the page and the figures, and say where they are."""
     from unlearnbench.report import load_records
-    from unlearnbench.report.drawing import check_figures, write_figures
+    from unlearnbench.report.figures.figures import check_figures, write_figures
     from unlearnbench.report.page import check_page, write_page
 
     if html:
@@ -170,8 +170,8 @@ def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted:
 
 def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
     """Keep what is asked for; names are looked up only where there are any."""
-    from unlearnbench.plugins import load_catalogue
-    from unlearnbench.report.selection import select
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.report.frame.selection import select
 
     return select(frame, wanted, load_catalogue()) if wanted.options() else frame
 
@@ -206,7 +206,7 @@ def _warn(frame: pd.DataFrame) -> None:
 def _audits(results: Path) -> pd.DataFrame | None:
     """Read what audits found, if any ran into this folder."""
     from unlearnbench.errors import NothingMatchedError
-    from unlearnbench.report.audits import load_audits
+    from unlearnbench.report.tables.audits import load_audits
 
     try:
         return load_audits(results)

@@ -49,7 +49,7 @@ def command(
       unlearnbench run --experiment graphrevoker-www24 -d cora,citeseer
       unlearnbench ls experiment
     """  # noqa: D301
-    from unlearnbench.cli.progress import run_with_progress
+    from unlearnbench.cli.running import run_with_progress
 
     if no_reference:
         given["reference"] = False

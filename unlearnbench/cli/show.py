@@ -26,8 +26,8 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
 
     NAME can have a bracket: then its values are shown instead of the defaults.
     """
-    from unlearnbench.plugins import load_catalogue, report_problems
-    from unlearnbench.resolve import resolve_any
+    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.resolve import resolve_any
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
@@ -47,7 +47,7 @@ def describe(spec: Spec) -> dict[str, Any]:
         `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
         `parameters` of its own. What does not apply or is not known is null.
     """
-    from unlearnbench.needs import needs_of_tree
+    from unlearnbench.registry.requirements import needs_of_tree
 
     cls = spec.cls
     needs = list(needs_of_tree(spec))

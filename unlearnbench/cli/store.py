@@ -8,7 +8,7 @@ import click
 
 from unlearnbench.cli import options
 
-# As `unlearnbench.store` has it, which is imported only when the command runs.
+# As `unlearnbench.records.store` has it, which is imported only when the command runs.
 HOUR = 3600.0
 
 
@@ -38,8 +38,8 @@ def clean(results: Path, older_than: float, unfinished: bool, debug: bool) -> No
     arrays and everything else are left alone. Every run does the same when it begins.
     """
     from unlearnbench.errors import NothingMatchedError
-    from unlearnbench.partial import is_finished, partial_folders, remove_partials
-    from unlearnbench.store import remove_temporaries, temporaries
+    from unlearnbench.records.store import remove_temporaries, temporaries
+    from unlearnbench.records.unfinished import is_finished, partial_folders, remove_partials
 
     if not results.is_dir():
         raise NothingMatchedError(f"{results}: there is no such folder.", "Name a results folder.")

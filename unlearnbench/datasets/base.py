@@ -16,7 +16,7 @@ from unlearnbench.component import Component
 from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
-from unlearnbench.keys import distinct, pair_keys, without_loops
+from unlearnbench.graph.edge_keys import distinct, pair_keys, without_loops
 
 ROOT_VARIABLE = "UNLEARNBENCH_DATA"
 

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
 from unlearnbench.errors import DataError, MissingDataError
-from unlearnbench.files import write_whole
+from unlearnbench.records.files import write_whole
 
 OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
 ANSWER_SECONDS = 15

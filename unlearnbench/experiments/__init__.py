@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unlearnbench.config import RunConfig, make_config
 from unlearnbench.errors import UsageError, unknown_name
+from unlearnbench.running.config import RunConfig, make_config
 
 _FOLDER = Path(__file__).parent
 _AXES = ("datasets", "models")

@@ -1,13 +1,26 @@
 """Stacked networks: S small GNNs trained in lockstep, each with the bits it would have alone."""
 
-from unlearnbench.gnn.making import blank_networks as blank_networks
-from unlearnbench.gnn.making import train_networks as train_networks
-from unlearnbench.gnn.models import GCN as GCN
-from unlearnbench.gnn.models import Model as Model
-from unlearnbench.gnn.models import Stack as Stack
-from unlearnbench.gnn.models import StackedModel as StackedModel
-from unlearnbench.gnn.networks import Answering as Answering
-from unlearnbench.gnn.networks import Change as Change
-from unlearnbench.gnn.networks import Networks as Networks
-from unlearnbench.gnn.noise import Noise as Noise
-from unlearnbench.gnn.sampling import NeighbourSampler as NeighbourSampler
+from unlearnbench.gnn import sparse
+from unlearnbench.gnn.dropout import Noise
+from unlearnbench.gnn.models import Model, Stack, StackedModel
+from unlearnbench.gnn.networks import Answering, Change, Networks
+from unlearnbench.gnn.sampling import NeighbourSampler
+from unlearnbench.gnn.sparse import SparseMatrix
+from unlearnbench.gnn.training import blank_networks, train_networks
+from unlearnbench.gnn.zoo import GCN
+
+__all__ = [
+    "GCN",
+    "Answering",
+    "Change",
+    "Model",
+    "NeighbourSampler",
+    "Networks",
+    "Noise",
+    "SparseMatrix",
+    "Stack",
+    "StackedModel",
+    "blank_networks",
+    "sparse",
+    "train_networks",
+]

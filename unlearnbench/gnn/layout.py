@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from unlearnbench.gnn import sparse
+from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.edges import Edges
 from unlearnbench.gnn.features import Features, RaggedFeatures
-from unlearnbench.gnn.matrices import Matrices
-from unlearnbench.gnn.noise import Noise
-from unlearnbench.gnn.propagation import normalised, propagated
+from unlearnbench.gnn.matrices import Matrices, normalised, propagated
 from unlearnbench.gnn.ragged import owners, padded_places, padded_product, ragged_product, spread
 from unlearnbench.graph import Graph
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from unlearnbench.component import Component, ComponentParams
-from unlearnbench.gnn.layers import GCNConv, Linear, StackedLayer
+from unlearnbench.gnn.layers import Linear, StackedLayer
 from unlearnbench.gnn.layout import Layout
 
 
@@ -190,21 +190,3 @@ class LayeredStack(HeadedStack):
 def _columns(module: nn.Module) -> int:
     *_, last = (part for part in module.modules() if isinstance(part, StackedLayer))
     return last.shapes["bias"][0]
-
-
-class GCN(StackedModel):
-    """Two graph convolutions and an MLP head (paper, section "General Settings")."""
-
-    name = "gcn"
-    version = 1
-    summary = "Two graph convolutions of 64, MLP head."
-    reference = "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
-
-    class Params(Sizes):
-        """Sizes and dropout."""
-
-    def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
-        hidden = self.params.hidden
-        convolutions = [GCNConv(num_networks, num_features, hidden, raw=True), GCNConv(num_networks, hidden, hidden)]
-        return LayeredStack(num_networks, num_classes, self.params, convolutions)

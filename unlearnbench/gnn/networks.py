@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layout import Layout, Ragged, Shared
 from unlearnbench.gnn.matrices import Matrices
 from unlearnbench.gnn.models import Stack
-from unlearnbench.gnn.noise import Noise
 from unlearnbench.graph import Graph
 
 # On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of

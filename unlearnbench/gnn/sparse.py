@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlearnbench.rows import SparseRows, compressed
-from unlearnbench.rows import is_sparse_enough as is_sparse_enough
+from unlearnbench.graph.sparse_features import SparseRows, compressed
+from unlearnbench.graph.sparse_features import is_sparse_enough as is_sparse_enough
 
 
 class SparseMatrix:

@@ -68,7 +68,7 @@ class _Open:
 
 
 class Meter:
-    """Listens to a task (the `Listener` of `unlearnbench.task`): measures its phases, sums its counts.
+    """Listens to a task (the `Listener` of `unlearnbench.task.task`): measures its phases, sums its counts.
 
     A phase is timed from call to return with the device synchronised before both looks at the
     clock. Its peak of memory starts anew with it; a phase inside another one gets its own peak,

@@ -1,5 +1,5 @@
 """What is made of records: frames, tables, the leaderboard."""
 
-from unlearnbench.report.frame import frame_of, load_records
+from unlearnbench.report.frame.frame import frame_of, load_records
 
 __all__ = ["frame_of", "load_records"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from unlearnbench.audits.subject import Subject
-from unlearnbench.cells import Cell
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget
-from unlearnbench.resolve import resolve
+from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import toy_graph
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from unlearnbench.component import Spec
-from unlearnbench.needs import check_needs
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toys
 from unlearnbench.testing.rules.base import MODEL, Case, Crashes, Result, Rule, try_rule
 

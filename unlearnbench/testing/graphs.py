@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from unlearnbench.graph import Graph
-from unlearnbench.plugins import Catalogue, load_catalogue
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training
 
 # Ids this large cannot be mistaken for positions: used as an index they raise.

@@ -1,3 +1,3 @@
 """Finds every tensor that can be reached from an object: what a method still holds."""
 
-from unlearnbench.audits.reach import reachable_tensors as reachable_tensors
+from unlearnbench.audits.exactness.reach import reachable_tensors as reachable_tensors

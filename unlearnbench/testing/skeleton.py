@@ -10,10 +10,10 @@ from string import Template
 
 import unlearnbench
 from unlearnbench.audits.running import ALL
-from unlearnbench.brackets import FILE
-from unlearnbench.catalogue import Catalogue, normal_name
 from unlearnbench.errors import UsageError
 from unlearnbench.hookspecs import KINDS, PROJECT
+from unlearnbench.registry.brackets import FILE
+from unlearnbench.registry.catalogue import Catalogue, normal_name
 from unlearnbench.testing import conformance
 
 PREFIX = f"{PROJECT}-"

@@ -1,6 +1,36 @@
-"""Unlearners: the base class, and the bases of methods that retrain shards and of those that update one network."""
+"""What methods are built from: their base classes, partitioning, aggregation and influence steps."""
 
-from unlearnbench.unlearning.base import Claim as Claim
-from unlearnbench.unlearning.base import Unlearner as Unlearner
-from unlearnbench.unlearning.posthoc import PostHoc as PostHoc
-from unlearnbench.unlearning.sharded import Sharded as Sharded
+from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
+from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
+from unlearnbench.unlearning.partitioning import (
+    SLACK,
+    Partitioner,
+    assign_by_nodes,
+    assign_by_pairs,
+    neighbours,
+    shard_bounds,
+)
+from unlearnbench.unlearning.posthoc import PostHoc
+from unlearnbench.unlearning.sharded import Sharded
+
+__all__ = [
+    "SLACK",
+    "Aggregator",
+    "Claim",
+    "InfluenceParams",
+    "LearnedAggregator",
+    "Members",
+    "Partitioner",
+    "PostHoc",
+    "Sharded",
+    "Step",
+    "Unlearner",
+    "add",
+    "assign_by_nodes",
+    "assign_by_pairs",
+    "influence_step",
+    "log_of_mean",
+    "neighbours",
+    "shard_bounds",
+]

@@ -10,7 +10,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from unlearnbench.component import Component
-from unlearnbench.requests import Kind, Request
+from unlearnbench.protocol import Request
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.task import Query, Task
 
 

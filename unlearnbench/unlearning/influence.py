@@ -15,9 +15,9 @@ from unlearnbench.component import ComponentParams
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.task import Task
-from unlearnbench.unlearning.series import Inverse, neumann, outermost
+from unlearnbench.unlearning.neumann import Inverse, neumann, outermost
 
 # A step smaller than this beside the parameters changes nothing that could be measured.
 NOTHING = 1e-6

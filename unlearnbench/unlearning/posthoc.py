@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task
 from unlearnbench.unlearning.base import Claim, Unlearner
 

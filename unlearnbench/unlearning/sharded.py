@@ -10,18 +10,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members, sample_of
 from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks, blank_networks, train_networks
 from unlearnbench.graph import Graph
-from unlearnbench.groups import Group
-from unlearnbench.partitioning import Partitioner, checked_partition
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task, View
+from unlearnbench.task.task import Group
+from unlearnbench.unlearning.aggregation import Aggregator, Members, sample_of
 from unlearnbench.unlearning.base import Claim, Unlearner
-from unlearnbench.unlearning.grouping import of_shard, tells_what_it_holds, train_group
-from unlearnbench.unlearning.hearing import Hearing
+from unlearnbench.unlearning.group_training import of_shard, tells_what_it_holds, train_group
+from unlearnbench.unlearning.member_outputs import Hearing
+from unlearnbench.unlearning.partitioning import Partitioner, checked_partition
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
 # stay below this many numbers (1 GiB of float32), and the rows of a layer below this many: 64 columns of

@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.aggregate import Aggregate, aggregate
-from unlearnbench.report.audits import GATE, GATED, PLACE, build_audit_tables
-from unlearnbench.report.colours import HEAT, look
-from unlearnbench.report.cost import Curve, curve_table, find_curves, shown_even
-from unlearnbench.report.frame import VIEWS, canonical
-from unlearnbench.report.grouping import distinguish, group_records
-from unlearnbench.report.page.board import HEADS, build_board
+from unlearnbench.report.figures.colours import HEAT, look
+from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, setting, stacks, tags
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.frame import VIEWS, canonical
+from unlearnbench.report.frame.record_groups import distinguish, group_records
+from unlearnbench.report.page.rows import HEADS, build_board
 from unlearnbench.report.page.sources import record_columns, record_rows
-from unlearnbench.report.plots import PHASES, Heat, heats, lines, points, setting, stacks, tags
-from unlearnbench.report.table import Table
+from unlearnbench.report.tables.audits import GATE, GATED, PLACE, build_audit_tables
+from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
+from unlearnbench.report.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from unlearnbench.files import safe_name
-from unlearnbench.record import FAILURES
-from unlearnbench.report.aggregate import Aggregate
-from unlearnbench.report.frame import VIEWS
-from unlearnbench.report.grouping import UNIT
-from unlearnbench.report.timed import quiet_records, timed_records
+from unlearnbench.records.files import safe_name
+from unlearnbench.records.record import FAILURES
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.timed import quiet_records, timed_records
 
 
 def record_columns() -> list[str]:

@@ -15,12 +15,12 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import UsageError
-from unlearnbench.files import write_whole
-from unlearnbench.needs import look_for
-from unlearnbench.report.colours import HEAT, SHADES, ink_on
-from unlearnbench.report.frame import results_root
+from unlearnbench.records.files import write_whole
+from unlearnbench.registry.requirements import look_for
+from unlearnbench.report.figures.colours import HEAT, SHADES, ink_on
+from unlearnbench.report.figures.series import OTHER, PHASES
+from unlearnbench.report.frame.frame import results_root
 from unlearnbench.report.page.content import Source, build_content, table_rows
-from unlearnbench.report.plots import OTHER, PHASES
 
 NAME = "index.html"
 SCRIPTS = ("svg.js", "figures.js", "records.js", "state.js")

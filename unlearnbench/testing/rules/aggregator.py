@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from unlearnbench.aggregation import Aggregator, Members
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, View
 from unlearnbench.testing.graphs import EQUAL, ISOLATED, NO_EDGES, ONE_CLASS, ONE_NODE_SHARDS, ONE_SHARD, PLAIN, Toy
 from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule
-from unlearnbench.testing.rules.watching import (
+from unlearnbench.testing.rules.purity import (
     changed,
     check_chance,
     check_log_probabilities,
@@ -21,6 +20,7 @@ from unlearnbench.testing.rules.watching import (
     difference,
     same_chance,
 )
+from unlearnbench.unlearning.aggregation import Aggregator, Members
 
 _WIDTH = 8
 

@@ -10,16 +10,15 @@ from typing import Any
 import torch
 
 from unlearnbench.audits.base import Audit, Finding, Score
-from unlearnbench.audits.running import auditor
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import Surroundings
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.outcome import Surroundings
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import Toy, toy_graph
 from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.watching import changed, check_chance, copies, same_chance
+from unlearnbench.testing.rules.purity import changed, check_chance, copies, same_chance
 
 _METHODS = ("retrain", "sisa[num_shards=4]")
 _NODES = 40
@@ -102,7 +101,7 @@ def _is_stored(case: Case, toy: Toy) -> Iterator[Fault]:
     given = type(case.spec.cls.__name__, (case.spec.cls,), {"examine": lambda audit, subject: finding})
     subject = _subject(case)
     cell = replace(subject.cell, audit=replace(case.spec, cls=given))
-    record, _, _ = auditor(case.catalogue)(cell, subject.graph, around)
+    record, _, _ = Audit.auditor(case.catalogue)(cell, subject.graph, around)
     if record.status != "ok":
         said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
         yield Fault(f"Its record has status {record.status}: {said}.", "See the message.")

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import unlearnbench
-from unlearnbench.catalogue import reason_of
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError, UnlearnbenchError
-from unlearnbench.plugins import Catalogue
+from unlearnbench.registry.catalogue import Catalogue, reason_of
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import PLAIN, Toy, toy_task
 

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unlearnbench import protocol
 from unlearnbench.datasets.base import Dataset, data_root, load_graph
 from unlearnbench.datasets.raw import OFFLINE_VARIABLE
 from unlearnbench.errors import DataError, MissingDataError, UnlearnbenchError
 from unlearnbench.graph import Graph
-from unlearnbench.requests import Forget
+from unlearnbench.protocol import Forget, protocol
 from unlearnbench.testing.graphs import Toy
 from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.watching import check_chance, same_chance
+from unlearnbench.testing.rules.purity import check_chance, same_chance
 
 _LEAST_CLASSES = 2
 

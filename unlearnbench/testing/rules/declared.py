@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from unlearnbench.aggregation import Aggregator
 from unlearnbench.audits.base import Audit
-from unlearnbench.brackets import Bracket
 from unlearnbench.component import ComponentParams
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.gnn.models import Model, StackedModel
 from unlearnbench.metrics.base import Metric
-from unlearnbench.partitioning import Partitioner
-from unlearnbench.resolve import resolve
+from unlearnbench.registry.brackets import Bracket
+from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule
 from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning.aggregation import Aggregator
+from unlearnbench.unlearning.partitioning import Partitioner
 
 BASES: dict[str, tuple[type[Any], ...]] = {
     "partitioner": (Partitioner,),

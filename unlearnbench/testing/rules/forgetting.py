@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.exactness import Exactness
-from unlearnbench.audits.reach import named_reachable_tensors
-from unlearnbench.audits.taint import contains_row, unique_rows
-from unlearnbench.audits.witness import listed
-from unlearnbench.cells import Cell
+from unlearnbench.audits.exactness.exactness import Exactness
+from unlearnbench.audits.exactness.graph_access import listed
+from unlearnbench.audits.exactness.reach import named_reachable_tensors
+from unlearnbench.audits.exactness.taint import contains_row, unique_rows
 from unlearnbench.errors import RefusedError
-from unlearnbench.protocol import Protocol
-from unlearnbench.requests import Forget, Request
-from unlearnbench.resolve import resolve
-from unlearnbench.runner import Surroundings, run_cell
+from unlearnbench.protocol import Forget, Protocol, Request
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task, Training
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy, toy_graph
 from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.lives import CPU, VIEWS, Life, fifth, fitting, live, question, watched_life
-from unlearnbench.testing.rules.watching import check_log_probabilities, difference
+from unlearnbench.testing.rules.lifecycle import CPU, VIEWS, Life, fifth, fitting, live, question, watched_life
+from unlearnbench.testing.rules.purity import check_log_probabilities, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
 _SHOWN = 3

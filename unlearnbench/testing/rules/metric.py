@@ -11,7 +11,7 @@ from torch import Tensor
 from unlearnbench.metrics.base import Metric
 from unlearnbench.testing.graphs import ONE_CLASS, PLAIN, Toy
 from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule
-from unlearnbench.testing.rules.watching import check_chance, difference, same_chance
+from unlearnbench.testing.rules.purity import check_chance, difference, same_chance
 
 
 def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:

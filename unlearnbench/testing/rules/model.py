@@ -12,7 +12,7 @@ from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import TOYS, Toy, toy_task
 from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, UNEQUAL, Case, Fault, Rule
-from unlearnbench.testing.rules.watching import changed, check_chance, copies, describe, difference, same_chance
+from unlearnbench.testing.rules.purity import changed, check_chance, copies, describe, difference, same_chance
 
 
 def _task(case: Case, toy: Toy) -> Task:

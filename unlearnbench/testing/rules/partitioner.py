@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from unlearnbench.graph import Graph
-from unlearnbench.partitioning import SLACK, Partitioner, shard_bounds
-from unlearnbench.requests import Request
+from unlearnbench.protocol import Request
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import EQUAL, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.watching import changed, check_chance, copies, describe, same_chance
+from unlearnbench.testing.rules.purity import changed, check_chance, copies, describe, same_chance
+from unlearnbench.unlearning.partitioning import SLACK, Partitioner, shard_bounds
 
 _FORM = "Return int64 [task.graph.num_nodes], the shard of each node in the order of task.graph, from 0 to S - 1."
 
@@ -88,7 +88,7 @@ def _is_balanced(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault(
             f"Shards have {int(sizes.min())} to {int(sizes.max())} nodes; the protocol wants {low} to {high}"
             f" (slack {slack:g}).",
-            "Use assign_by_pairs or assign_by_nodes of unlearnbench.partitioning with shard_bounds.",
+            "Use assign_by_pairs or assign_by_nodes of unlearnbench.unlearning.partitioning with shard_bounds.",
         )
 
 

@@ -12,7 +12,7 @@ from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.testing.graphs import EQUAL, ONE_CLASS, ONE_NODE, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules import forgetting
 from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.lives import (
+from unlearnbench.testing.rules.lifecycle import (
     VIEWS,
     copied,
     fifth,
@@ -23,7 +23,7 @@ from unlearnbench.testing.rules.lives import (
     trained,
     watched_life,
 )
-from unlearnbench.testing.rules.watching import (
+from unlearnbench.testing.rules.purity import (
     changed,
     check_chance,
     check_log_probabilities,

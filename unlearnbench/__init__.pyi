@@ -1,0 +1,46 @@
+from . import seeds as seeds
+from .api.method import Method as Method
+from .api.method import method as method
+from .api.run import run as run
+from .api.task_from_data import task_from_data as task_from_data
+from .audits.base import Audit as Audit
+from .audits.base import Finding as Finding
+from .audits.base import Score as Score
+from .audits.subject import Subject as Subject
+from .component import Component as Component
+from .component import ComponentParams as ComponentParams
+from .component import Spec as Spec
+from .component import later as later
+from .component import part as part
+from .datasets.base import Dataset as Dataset
+from .errors import RefusedError as RefusedError
+from .errors import UnlearnbenchError as UnlearnbenchError
+from .errors import UsageError as UsageError
+from .gnn import Model as Model
+from .gnn import StackedModel as StackedModel
+from .gnn import train_networks as train_networks
+from .graph import Graph as Graph
+from .hookspecs import Register as Register
+from .hookspecs import hookimpl as hookimpl
+from .metrics.base import Metric as Metric
+from .protocol.requests import Request as Request
+from .records.record import Record as Record
+from .records.states import State as State
+from .records.states import load_state as load_state
+from .report import load_records as load_records
+from .task import Query as Query
+from .task import Task as Task
+from .task import Training as Training
+from .task import View as View
+from .unlearning import Claim as Claim
+from .unlearning import PostHoc as PostHoc
+from .unlearning import Sharded as Sharded
+from .unlearning import Unlearner as Unlearner
+from .unlearning.aggregation import Aggregator as Aggregator
+from .unlearning.aggregation import LearnedAggregator as LearnedAggregator
+from .unlearning.aggregation import Members as Members
+from .unlearning.partitioning import Partitioner as Partitioner
+
+__all__: list[str]
+__version__: str
+from .protocol.requests import rounded_half_up as rounded_half_up

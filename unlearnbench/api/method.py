@@ -1,0 +1,243 @@
+"""A method used directly, on one's own graph and outside any benchmark: fit, forget, predict, forget again.
+
+What is deployed equals, bit for bit on a CPU, what `unlearnbench run` deploys on the same graph, split,
+settings and seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.api.task_from_data import OwnTask
+from unlearnbench.component import Spec, canonical_json
+from unlearnbench.errors import UsageError
+from unlearnbench.protocol import Forget, Protocol, Request
+from unlearnbench.protocol.requests import Kind, draw, draw_edges
+from unlearnbench.records.states import State, save_state
+from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import KEY_DIGITS, Cell, identity_of
+from unlearnbench.running.contract import checked_answer, checked_state
+from unlearnbench.running.lookup import check_cells
+from unlearnbench.running.process_guard import own_process_state
+from unlearnbench.task import Task, View, make_query
+from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning.partitioning import checked_kept
+
+_VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
+
+
+class Method:
+    """A method with its parameters, to be used by hand: `unlearnbench.method("sisa[num_shards=5]")` makes one.
+
+    Args:
+        spec: The unlearner.
+
+    Attributes:
+        spec: The unlearner, with every parameter.
+        unlearner: The unlearner itself.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.unlearner: Unlearner = spec.build()
+        self._requests: list[Request] = []
+        self._whole: OwnTask | None = None
+
+    def __repr__(self) -> str:
+        return f"Method({self.spec.label})"
+
+    def fit(self, task: Task) -> None:
+        """Train from scratch on the training nodes; what was fitted and forgotten before is let go.
+
+        Args:
+            task: What `task_from_data` made.
+
+        Raises:
+            UsageError: Another task, or one that the method does not fit: its model, too many shards.
+        """
+        if not isinstance(task, OwnTask):
+            raise UsageError(
+                "fit() was given a task without the whole graph.", "Make one: unlearnbench.task_from_data(data)."
+            )
+        check_cells([_cell(self.spec, task)], {"data": task.whole})
+        self.unlearner = self.spec.build()
+        self._whole, self._requests = None, []
+        bare = task.bare()
+        with _own_chance(task):
+            self.unlearner.fit(bare)
+        self._whole, self._task, self._graph = task, bare, task.whole
+
+    def forget(
+        self, nodes: Iterable[int] | Tensor | None = None, *, edges: Iterable[Sequence[int]] | None = None
+    ) -> None:
+        """Forget training nodes with their features, labels and edges; or edges between training nodes.
+
+        Each call is a request of its own, served before it returns.
+
+        Args:
+            nodes: Their ids.
+            edges: Pairs of ids; a pair stands for both directions and every copy of an edge.
+
+        Raises:
+            UsageError: Something of it is not there to be forgotten, or not by this method; nothing has
+                changed then.
+            RefusedError: The method could not serve the request. It has to be fitted again.
+        """
+        own = self._fitted()
+        request = self._request(nodes, edges)
+        retained = self._task.without(request)
+        # What fails in the middle has neither the old state nor the new one.
+        self._whole = None
+        with _own_chance(own):
+            self.unlearner.unlearn(Request(request.ids.clone().to(own.device), request.kind), retained)
+        if self.unlearner.deletes_at_inference:
+            if "partition" in self.unlearner.kept():
+                checked_kept(self.unlearner.kept()["partition"], retained.graph)
+            self._graph = request.apply(self._graph)
+        self._whole, self._task = own, retained
+        self._requests.append(request)
+
+    def predict(self, nodes: Iterable[int] | Tensor | None = None, view: str = "shard") -> Tensor:
+        """Give class probabilities: floating point [number of nodes, number of classes], on the task's device.
+
+        Nodes that are asked about together pass messages to each other, as the test nodes of a run do.
+
+        Args:
+            nodes: Ids of any nodes of the graph that were not forgotten, in any order; None: the test
+                nodes, ascending.
+            view: `shard` or `full`: which graph members pass messages over (docs/protocol.md).
+
+        Raises:
+            UsageError: A node is not in the graph, or no longer; or there is no such view.
+        """
+        own = self._fitted()
+        if view not in _VIEWS:
+            raise UsageError(f"There is no view {view!r}.", f"Known: {', '.join(_VIEWS)}.")
+        asked = own.split.test if nodes is None else _ids(nodes)
+        self._check_known(asked)
+        targets, place = torch.unique(asked, return_inverse=True)
+        held = self._task.graph.ids.cpu() if self.unlearner.deletes_at_inference else own.split.train
+        query = make_query(self._graph, held, targets, _VIEWS[view], own.device)
+        with _own_chance(own):
+            answer = checked_answer(self.unlearner.predict(query), query)
+        return answer.exp()[place.to(own.device)]
+
+    def state(self) -> State:
+        """Give what is deployed now, with everything forgotten so far."""
+        own = self._fitted()
+        weights = checked_state(self.unlearner.state(), own.device)
+        kind: Kind = self._requests[0].kind if self._requests else "node"
+        nothing = torch.empty(0, dtype=torch.int64)
+        forgotten = torch.cat([request.ids for request in self._requests] or [nothing])
+        forgotten = forgotten.sort().values if kind == "node" else forgotten.unique(dim=0)
+        amount: dict[str, Any] = {"kind": kind, "ids": forgotten.tolist()}
+        if len(self._requests) > 1:
+            amount["requests"] = [request.ids.tolist() for request in self._requests]
+        cell = _cell(self.spec, own).canonical()
+        cell["protocol"]["forget"] = amount
+        key = hashlib.sha256(canonical_json(cell).encode()).hexdigest()[:KEY_DIGITS]
+        return State(key, self.spec.label, cell, weights, forgotten, own.split, self.unlearner.kept().get("partition"))
+
+    def save(self, path: str | Path) -> None:
+        """Write `state()`; `unlearnbench.load_state` reads it.
+
+        Raises:
+            WriteError: It cannot be written.
+        """
+        save_state(self.state(), Path(path))
+
+    def _fitted(self) -> OwnTask:
+        if self._whole is None:
+            raise UsageError(
+                f"{self.spec.label} holds no model.", "Call fit(task) first; again if fit() or forget() failed."
+            )
+        return self._whole
+
+    def _request(self, nodes: Iterable[int] | Tensor | None, edges: Iterable[Sequence[int]] | None) -> Request:
+        if (nodes is None) == (edges is None):
+            raise UsageError("forget() takes nodes or edges.", "Example: forget([3, 7]), forget(edges=[(3, 7)]).")
+        kind: Kind = "node" if edges is None else "edge"
+        if kind not in self.spec.cls.forgets:
+            raise UsageError(f"{self.spec.label} does not forget {kind}s.", "Its page says what it forgets.")
+        if self._requests and self._requests[0].kind != kind:
+            raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget either nodes or edges.")
+        graph = self._task.graph.to(torch.device("cpu"))
+        if edges is not None:
+            pairs = tuple((a, b) for a, b in (_ids(pair).tolist() for pair in edges))
+            self._check_known(torch.tensor(pairs, dtype=torch.int64).reshape(-1))
+            return draw_edges(Forget(None, ids=pairs, kind="edge"), graph, 0, torch.Generator())
+        assert nodes is not None
+        ids = _ids(nodes)
+        self._check_known(ids)
+        strange = ids[~graph.contains(ids)]
+        if len(strange):
+            raise UsageError(
+                f"Node {int(strange[0])} is not a training node.",
+                "Only training nodes can be forgotten: task.split.train lists them.",
+            )
+        return draw(Forget(None, ids=tuple(ids.tolist())), graph.ids, 0, torch.Generator())
+
+    def _check_known(self, ids: Tensor) -> None:
+        forgotten = [request.ids for request in self._requests if request.kind == "node"]
+        for id_ in ids.tolist():
+            if any(id_ in known for known in forgotten):
+                raise UsageError(f"Node {id_} was forgotten: it is not in the graph any more.", "Leave it out.")
+        strange = ids[~self._graph.contains(ids)]
+        if len(strange):
+            raise UsageError(f"Node {int(strange[0])} is not in the graph.", "Nodes are named by their ids.")
+
+
+def method(bracket: str) -> Method:
+    """Look a method up: `unlearnbench.method("graphrevoker[num_shards=5]")`.
+
+    Args:
+        bracket: `name`, or `name[key=value]`, as on the command line.
+
+    Raises:
+        UsageError: An unknown name or parameter, a value out of range, or a module that is missing.
+    """
+    catalogue = load_catalogue()
+    report_problems(catalogue)
+    spec = resolve(catalogue, "unlearner", bracket)
+    check_needs([spec])
+    return Method(spec)
+
+
+def _cell(spec: Spec, task: OwnTask) -> Cell:
+    """Make the cell that a run would have; what it is to forget is not known yet."""
+    rules = Protocol(forget=Forget(None, count=1), own_split=task.whole.split is not None)
+    dataset = replace(task.dataset, label="data")
+    where = task.device.type
+    checksum = task.whole.checksum()
+    return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, where)
+
+
+def _own_chance(task: OwnTask) -> AbstractContextManager[None]:
+    """Start global random numbers where a cell starts them, and put them back: see `outcome.measured`."""
+    key = seeds.seed(task.base_seed, "process", identity_of(task.dataset), task.repetition)
+    return own_process_state(key, task.device)
+
+
+def _ids(values: Iterable[int] | Tensor) -> Tensor:
+    """Read ids: int64 [n]."""
+    try:
+        listed = [operator.index(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
+    except TypeError:
+        raise UsageError(f"{values!r} does not list ids of nodes.", "Give whole numbers: [3, 7].") from None
+    if not listed:
+        raise UsageError("No node is named.", "Name at least one: [3, 7].")
+    if not all(-(2**63) <= value < 2**63 for value in listed):
+        raise UsageError("An id does not fit into 64 bits.", "Nodes are named by their ids.")
+    return torch.tensor(listed, dtype=torch.int64)

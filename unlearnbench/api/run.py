@@ -1,0 +1,39 @@
+"""`unlearnbench run` from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unlearnbench.records.record import Record
+from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.running.config import make_config
+from unlearnbench.running.execute import execute
+from unlearnbench.running.plan import make_plan, take_shard
+from unlearnbench.running.progress import bar, wants_bar
+
+
+def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
+    """Run a grid and give its records: `unlearnbench run` from Python.
+
+    Args:
+        methods: Brackets, or one text with commas.
+        progress: Whether to show a bar of the cells; None: in a notebook, if tqdm is there.
+        **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
+
+    Returns:
+        One record a cell, those of earlier runs too.
+
+    Raises:
+        UsageError: Something was asked for that cannot be done; nothing was started.
+        WriteError: A record cannot be written.
+    """
+    config = make_config({"methods": methods, **settings}, "unlearnbench.run")
+    catalogue = load_catalogue(disable=config.disable_plugins)
+    report_problems(catalogue)
+    shown = wants_bar(progress)
+    plan = take_shard(make_plan(config, catalogue), config.shard)
+    if not shown:
+        return execute(plan)
+    with bar(len(plan.wanted)) as tell:
+        return execute(plan, tell)

@@ -1,0 +1,120 @@
+"""A task made of one's own graph, by the rules that hold for graphs in files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from unlearnbench.component import Spec
+from unlearnbench.datasets.own.arrays import Features
+from unlearnbench.datasets.own.file import File
+from unlearnbench.errors import UsageError
+from unlearnbench.graph import Graph, Split
+from unlearnbench.protocol import protocol
+from unlearnbench.registry.brackets import Bracket
+from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import identity_of
+from unlearnbench.running.config import make_config
+from unlearnbench.running.device import choose_device
+from unlearnbench.running.lookup import chosen_models
+from unlearnbench.task import Task
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnTask(Task):
+    """A task made of one's own graph, with what `Method` needs beside it and a method never gets.
+
+    Args:
+        whole: The whole graph, on the CPU.
+        split: Its parts.
+        dataset: How the graph was read.
+        base_seed: The seed that was chosen.
+        repetition: Which folds and chance.
+    """
+
+    whole: Graph = field(repr=False)
+    split: Split = field(repr=False)
+    dataset: Spec = field(repr=False)
+    base_seed: int
+    repetition: int
+
+    def bare(self) -> Task:
+        """Give the task as a method gets it."""
+        return Task(self.graph, self.model, self.training, self.device, self.seed)
+
+
+def task_from_data(
+    data: Any,
+    *,
+    model: str = "gcn",
+    epochs: int | None = None,
+    lr: float | None = None,
+    weight_decay: float | None = None,
+    seed: int = 0,
+    repetition: int = 0,
+    split: int | Literal["folds"] | None = None,
+    features: Features = "given",
+    undirected: bool = False,
+    device: str = "cpu",
+) -> OwnTask:
+    """Make a task of your own graph, outside any benchmark; fit `unlearnbench.method` to it.
+
+    The graph passes the checks of `file:PATH` (docs/datasets.md), and the task equals, bit for bit,
+    the one that `run` makes of the same graph in a file.
+
+    Args:
+        data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and where there
+            are some `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
+        model: The base model: a bracket, `gcn[hidden=16]`.
+        epochs: Epochs of training; None: 100.
+        lr: Learning rate; None: 0.01.
+        weight_decay: L2 penalty; None: 0.0005.
+        seed: What every other seed is derived from.
+        repetition: Which random streams; without masks also which of the ten folds are tested.
+        split: Which of several splits in the masks; `folds`: ten folds instead of the masks.
+        features: The data's, the number of edges that end in a node, or 1 for all.
+        undirected: Add the reverse of every edge and drop duplicates.
+        device: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
+
+    Raises:
+        DataError: The data breaks a rule; names it and the first place that does.
+        UsageError: An unknown model, a setting out of range, no such device or split.
+    """
+    values = {"training.lr": lr, "training.weight_decay": weight_decay, "seed": seed}
+    settings: dict[str, Any] = {
+        "models": [model],
+        "seeds": [repetition],
+        "split": split,
+        "device": device,
+        "set": {key: value for key, value in values.items() if value is not None},
+    }
+    config = make_config(settings | ({} if epochs is None else {"epochs": epochs}), "unlearnbench.task_from_data")
+    catalogue = load_catalogue()
+    report_problems(catalogue)
+    where = choose_device(config.device)
+    (chosen,) = chosen_models(config, catalogue)
+    check_needs([chosen])
+    ways: dict[str, str | Bracket] = {"features": features, "undirected": str(undirected).lower()}
+    if split is not None:
+        ways["split"] = str(split)
+    dataset = resolve(catalogue, "dataset", Bracket("file", ways))
+    graph = File(dataset.params).of_value(data)
+    name = identity_of(dataset)
+    try:
+        parts = protocol.split(graph, config.base_seed(), name, repetition)
+    except UsageError as error:
+        raise UsageError(f"Dataset data: {error.message}", error.hint) from None
+    return OwnTask(
+        graph.induced(parts.train).to(where),
+        chosen,
+        config.training_settings(),
+        where,
+        protocol.task_seed(config.base_seed(), name, repetition),
+        whole=graph,
+        split=parts,
+        dataset=dataset,
+        base_seed=config.base_seed(),
+        repetition=repetition,
+    )

@@ -1,0 +1,269 @@
+"""The audit `distance`: is the method's model as far from retrained ones as these are from each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+
+from unlearnbench import seeds
+from unlearnbench.audits.base import Audit, Finding, Score, State
+from unlearnbench.audits.distance.measures import DISTANCES, Floats, pairwise
+from unlearnbench.audits.distance.node_groups import FORGOTTEN
+from unlearnbench.audits.distance.runs import Answers, as_counts, groups_of, stacked, told, without
+from unlearnbench.audits.subject import Subject
+from unlearnbench.component import ComponentParams, Spec
+from unlearnbench.running.lookup import REFERENCE
+from unlearnbench.statistics import ALPHA, Permutation, energy_statistic, holm, permutation_test
+from unlearnbench.task import View
+
+CANNOT_TELL: State = "cannot tell"
+VALID: State = "valid"
+# The floors: the method's own pipeline without the forgotten nodes, and Retrain without them.
+OWN, RETRAIN = "own", "retrain"
+PRIMARY = ("js", FORGOTTEN, OWN)
+# Decimals of a statistic: the rest is rounding.
+ROUNDED = 12
+# A table has many cells: at .05 an exact method would differ in every twentieth.
+VERDICT_ALPHA = 0.01
+# With fewer, no p of three measures on six groups stays below .01 after adjustment.
+LEAST_RUNS, LEAST_PERMUTATIONS = 8, 1999
+ENOUGH_RUNS = 10
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measure on a group against a floor.
+
+    Args:
+        method: The method against the retrainings.
+        noop: The method's pipeline that was not told to forget, against the same.
+        ideal: What the method's own pipeline without the forgotten nodes gives against the same;
+            0 where it is the floor itself.
+        state: Whether the number says something of forgetting.
+        p_holm: p of the method, adjusted for all comparisons with the own floor.
+    """
+
+    method: Permutation
+    noop: Permutation
+    ideal: float | None
+    state: State = ""
+    p_holm: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """Give the energy statistic of the method."""
+        return _statistic(self.method)
+
+    @property
+    def control(self) -> float | None:
+        """Give the energy statistic of `noop`."""
+        return _statistic(self.noop)
+
+    @property
+    def effect(self) -> float | None:
+        """Give the value beyond the ideal one in units of what `noop` gives beyond it.
+
+        None where `noop` is not found out: there is nothing to measure by.
+        """
+        noop = self.control
+        if self.state != VALID or self.value is None or noop is None or self.ideal is None:
+            return None
+        return (self.value - self.ideal) / (noop - self.ideal)
+
+
+class Distance(Audit):
+    """Compares runs of the method with retrainings, as two samples of models."""
+
+    name = "distance"
+    version = 1
+    summary = "How far the method's models are from retrained ones, in units of a model that forgot nothing."
+    reference = "Szekely and Rizzo, Energy statistics, Journal of Statistical Planning and Inference 143, 2013"
+    question = "Can the method's models be told from models that never saw the forgotten nodes, and where?"
+    order = 30
+
+    class Params(ComponentParams):
+        """How many runs, and what they are asked over."""
+
+        runs: int = Field(default=10, ge=LEAST_RUNS, description="Runs a side.")
+        permutations: int = Field(default=9999, ge=LEAST_PERMUTATIONS, description="Relabellings of runs.")
+        view: Literal["shard", "full"] = Field(default="shard", description="Which graph members pass messages over.")
+
+    def effort(self, method: Spec) -> Mapping[str, float]:
+        """Count the method's runs on both sides; a reference is trained and told nothing: half of both."""
+        runs = float(self.params.runs)
+        if method.name == REFERENCE:
+            return {method.label: 1.5 * runs}
+        return {method.label: 2 * runs, REFERENCE: 0.5 * runs}
+
+    def examine(self, subject: Subject) -> Finding:
+        """Train, ask and compare."""
+        runs, view = range(self.params.runs), View(self.params.view)
+        method = subject.cell.method
+        mine = [told(subject, method, run, view) for run in runs]
+        sides = {
+            "unlearned": stacked([run.unlearned for run in mine]),
+            "noop": stacked([run.untold for run in mine]),
+            OWN: stacked([without(subject, method, run, view) for run in runs]),
+            RETRAIN: stacked([without(subject, subject.reference, run, view) for run in runs]),
+        }
+        groups = as_counts(groups_of(subject))
+        floors = [OWN] if _same(sides[OWN], sides[RETRAIN]) else [OWN, RETRAIN]
+        comparisons: dict[Key, Comparison] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for measure, distance in DISTANCES.items():
+            for group in groups:
+                matrix = pairwise(distance, torch.cat([answers[group] for answers in sides.values()]))
+                arrays[f"distance/{measure}/{group.replace(' ', '_')}"] = matrix.astype(np.float32)
+                own = self._compare(subject, matrix, (measure, group, OWN))
+                for floor in floors:
+                    key = (measure, group, floor)
+                    comparisons[key] = own if floor == OWN else self._compare(subject, matrix, key, own)
+        comparisons = _with_holm(comparisons)
+        return Finding(
+            verdict=verdict(comparisons),
+            scores=tuple(self._score(key, one) for key, one in comparisons.items()),
+            details=self._details(groups, floors, comparisons),
+            notes=self._notes(floors, comparisons),
+            arrays=arrays,
+        )
+
+    def _compare(self, subject: Subject, matrix: Floats, key: Key, own: Comparison | None = None) -> Comparison:
+        """Test the method, and `noop`, against one floor.
+
+        Against Retrain a sharded method differs for what it is, whatever it forgot, and so does its
+        `noop`: the number speaks of forgetting only where `noop` is rejected against both floors,
+        and is farther from Retrain than the pipeline that never saw the request.
+        """
+        floor, count = key[2], self.params.runs
+        at = {name: np.arange(count) + count * row for row, name in enumerate(("unlearned", "noop", OWN, RETRAIN))}
+
+        def test(side: str) -> Permutation:
+            seed = seeds.seed(subject.cell.seed, self.name, *key, side, subject.cell.repetition)
+            block = np.concatenate([at[side], at[floor]])
+            chance = np.random.default_rng(seed)
+            return permutation_test(matrix[np.ix_(block, block)], (count, count), chance, self.params.permutations)
+
+        method, noop = test("unlearned"), test("noop")
+        if own is None:
+            return Comparison(method, noop, 0.0, VALID if is_rejected(noop) else CANNOT_TELL)
+        # Equal seeds are never paired.
+        block = np.concatenate([at[OWN], at[RETRAIN]])
+        pairs = np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
+        ideal = energy_statistic(matrix[np.ix_(block, block)], [0] * count + [1] * count, pairs).statistic
+        farther = ideal is not None and noop.energy.statistic is not None and noop.energy.statistic > ideal
+        known = is_rejected(noop) and own.state == VALID and farther
+        return Comparison(method, noop, ideal, VALID if known else CANNOT_TELL)
+
+    def _score(self, key: Key, one: Comparison) -> Score:
+        measure, group, floor = key
+        controls = {"noop": one.control}
+        if floor == RETRAIN:
+            controls["own pipeline without the request"] = one.ideal
+        return Score(
+            measure=measure,
+            where=f"{group}, {floor}",
+            value=one.value,
+            floor=one.method.energy.second,
+            controls=controls,
+            effect=one.effect,
+            p=one.method.p,
+            runs=self.params.runs,
+            state=one.state,
+            note=one.method.reason,
+        )
+
+    def _details(
+        self, groups: Mapping[str, int], floors: Sequence[str], comparisons: Mapping[Key, Comparison]
+    ) -> dict[str, Any]:
+        rows = [
+            {
+                "measure": measure,
+                "group": group,
+                "floor": floor,
+                "value": one.value,
+                "across": one.method.energy.across,
+                "within": one.method.energy.first,
+                "retrained": one.method.energy.second,
+                "p": one.method.p,
+                "p_holm": one.p_holm,
+                "noop": one.control,
+                "noop_p": one.noop.p,
+                "own_pipeline": one.ideal,
+                "effect": one.effect,
+                "state": one.state,
+            }
+            for (measure, group, floor), one in comparisons.items()
+        ]
+        sides = ["unlearned", "noop", OWN, RETRAIN]
+        return {"groups": dict(groups), "floors": list(floors), "sides": sides, "primary": list(PRIMARY), "tests": rows}
+
+    def _notes(self, floors: Sequence[str], comparisons: Mapping[Key, Comparison]) -> tuple[str, ...]:
+        notes = []
+        if self.params.runs < ENOUGH_RUNS:
+            notes.append(f"{self.params.runs} runs a side: with fewer than {ENOUGH_RUNS} the tests have little power.")
+        differing = [(*key[:2], one.p_holm) for key, one in comparisons.items() if _differs(one)]
+        if differing:
+            shown = ", ".join(f"{measure} on {group} (p {p:.2g})" for measure, group, p in differing)
+            notes.append(f"Differs from its own pipeline without the request by {shown}; p after Holm's adjustment.")
+        if comparisons[PRIMARY].state != VALID:
+            notes.append(
+                "A model that was not told to forget cannot be told from a retrained one on the forgotten nodes:"
+                " take a larger request."
+            )
+        if RETRAIN in floors:
+            notes.append(
+                "Against Retrain a method of another pipeline differs whatever it forgot; compare with what its own"
+                " pipeline gives that never saw the request."
+            )
+        return tuple(notes)
+
+
+def is_rejected(test: Permutation) -> bool:
+    """Tell whether two sides differ at the level of .05."""
+    return test.p is not None and test.p < ALPHA
+
+
+def verdict(comparisons: Mapping[Key, Comparison]) -> str:
+    """Judge by the method's own pipeline without the forgotten nodes.
+
+    A difference is a difference, wherever it shows and whether or not `noop` shows one. That
+    there is none says something only where `noop` has been found out: by the primary measure.
+
+    Args:
+        comparisons: With `p_holm` set.
+
+    Returns:
+        `differs`, `as retrained` or `cannot tell`.
+    """
+    if any(_differs(one) for one in comparisons.values()):
+        return "differs"
+    primary = comparisons[PRIMARY]
+    return "as retrained" if primary.state == VALID and primary.method.p is not None else CANNOT_TELL
+
+
+def _statistic(test: Permutation) -> float | None:
+    # Sums of equal distances in another order are not quite 0.
+    found = test.energy.statistic
+    return found if found is None else round(found, ROUNDED) + 0.0
+
+
+def _differs(one: Comparison) -> bool:
+    return one.p_holm is not None and one.p_holm < VERDICT_ALPHA
+
+
+def _with_holm(comparisons: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
+    family = [key for key in comparisons if key[2] == OWN]
+    adjusted = dict(zip(family, holm([comparisons[key].method.p for key in family]), strict=True))
+    return {key: replace(one, p_holm=adjusted.get(key)) for key, one in comparisons.items()}
+
+
+def _same(one: Answers, other: Answers) -> bool:
+    return all(torch.equal(one[group], other[group]) for group in one)

@@ -1,0 +1,195 @@
+"""Runs of a method that differ in one thing, all with the seed of the cell: what `exactness` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unlearnbench.audits.exactness.bits import answer_differences, equal_bits, state_differences
+from unlearnbench.audits.exactness.graph_access import Log, watched_query, watched_task
+from unlearnbench.audits.subject import Subject, Untold
+from unlearnbench.component import Spec
+from unlearnbench.graph import Graph
+from unlearnbench.protocol import Request
+from unlearnbench.task import Query, Task, Training, View
+from unlearnbench.unlearning import Unlearner
+
+Inspect = Callable[[Unlearner], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of one run.
+
+    Args:
+        before: State before the request.
+        state: State after it, before anything was asked.
+        after_asking: State after all queries.
+        answers: Log-probabilities by query.
+        again: The answers to the same queries, asked once more; empty unless the run was `thorough`.
+        untold: Answers given before the request, over the graph without D; as `again`.
+        kept: What the method keeps beside its state.
+        log: Which graphs were read, in the chapters `fit`, `unlearn` and `predict`.
+    """
+
+    before: Mapping[str, Tensor]
+    state: Mapping[str, Tensor]
+    after_asking: Mapping[str, Tensor]
+    answers: Mapping[str, Tensor]
+    again: Mapping[str, Tensor]
+    untold: Mapping[str, Tensor]
+    kept: Mapping[str, Tensor]
+    log: Log
+
+    def whole(self) -> dict[str, Tensor]:
+        """Give the state and the partition that is kept."""
+        partition = self.kept.get("partition")
+        return dict(self.state) if partition is None else {**self.state, "partition": partition}
+
+
+class Trials:
+    """Trains and asks the method of a cell again and again.
+
+    Args:
+        subject: The cell.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.method: Spec = subject.cell.method
+        self.request = subject.request
+        # On CUDA a network's bits depend on those trained beside it.
+        on_cuda = subject.device.type == "cuda"
+        self.training: Training = replace(subject.cell.training, one_by_one=True) if on_cuda else subject.cell.training
+
+    @cached_property
+    def retained(self) -> Graph:
+        """Give the training graph without D."""
+        return self.subject.train_graph.without(self.request.ids)
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """Make the queries that are asked after a request: test nodes in both views, and D as strangers.
+
+        A method that does not delete at inference is asked over the graph with D, as it would be deployed.
+        """
+        subject = self.subject
+        built: Unlearner = self.method.build()
+        left = (self.retained if built.deletes_at_inference else subject.train_graph).ids
+        test = subject.query(subject.split.test, left)
+        return {
+            "test": test,
+            "test, full view": replace(test, view=View.FULL),
+            "forgotten": subject.query(self.request.ids, left),
+        }
+
+    def task(self, graph: Graph | None = None, run: int = 0, side: str = "") -> Task:
+        """Make the task of all training nodes, or of another graph with the same seed."""
+        task = self.subject.task(run, side, self.training)
+        return task if graph is None else replace(task, graph=graph)
+
+    def told(
+        self,
+        graph: Graph | None = None,
+        requests: Sequence[Request] = (),
+        spoil: Callable[[Graph], None] | None = None,
+        inspect: Inspect = lambda method: None,
+        thorough: bool = False,
+    ) -> Run:
+        """Train on all training nodes, then tell to forget.
+
+        Args:
+            graph: The training graph, if not the true one.
+            requests: One after the other; default: all of D at once.
+            spoil: Called with the graph just before the method is told.
+            inspect: Called with the method after the request, and again after all queries.
+            thorough: Ask before the request, too, and twice after it.
+        """
+        log = Log()
+        task = watched_task(self.task(graph), log) if spoil is None else self.task(graph)
+        method: Unlearner = self.method.build()
+        with log.chapter("fit"):
+            method.fit(task)
+        before = _copied(method.state())
+        untold = self._asked(method, untold=True) if thorough else {}
+        for request in requests or [self.request]:
+            retained = task.without(request)
+            if spoil is not None:
+                spoil(task.graph)
+            with log.chapter("unlearn"):
+                method.unlearn(request, retained)
+            task = retained
+        del task, retained
+        inspect(method)
+        run = self._finished(method, before, log, inspect)
+        return replace(run, untold=untold, again=self._asked(method)) if thorough else run
+
+    def never(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
+        """Train on the retained nodes alone.
+
+        Args:
+            given: The partition that is handed in.
+            inspect: As for `told`.
+        """
+        log = Log()
+        method: Unlearner = self.method.build()
+        task = watched_task(replace(self.task(self.retained), given=dict(given)), log)
+        with log.chapter("fit"):
+            method.fit(task)
+        inspect(method)
+        return self._finished(method, {}, log, inspect)
+
+    def _finished(self, method: Unlearner, before: Mapping[str, Tensor], log: Log, inspect: Inspect) -> Run:
+        state = _copied(method.state())
+        answers = self._asked(method, log)
+        inspect(method)
+        return Run(before, state, _copied(method.state()), answers, {}, {}, _copied(method.kept()), log)
+
+    def _asked(self, method: Unlearner, log: Log | None = None, untold: bool = False) -> dict[str, Tensor]:
+        answers = {}
+        for name, query in self.queries.items():
+            if untold:
+                query = Untold(query.targets, query.view, query.graph, query.retained)
+            # D as strangers has forgotten nodes in its graph by right: only the others are watched.
+            elif log is not None and name != "forgotten":
+                query = watched_query(query, log)
+            # With gradients: a method that trains when it is asked must not fail, but be found.
+            with (log or Log()).chapter("predict"):
+                answers[name] = method.predict(query).detach().clone().cpu()
+        return answers
+
+
+def attempted(run: Callable[[], Run]) -> Run | str:
+    """Run, or say why that fails: another order or other content may be too much for a method that is wrong."""
+    try:
+        return run()
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # a method may fail in any way
+        return f"fails: {type(error).__name__}: {error}"
+
+
+def outcome(run: Callable[[], Run], told: Run) -> list[str]:
+    """Say how `told` differs from a run, or that the run fails; empty: they are equal bit for bit."""
+    found = attempted(run)
+    return [found] if isinstance(found, str) else differences(told, found)
+
+
+def differences(one: Run, other: Run) -> list[str]:
+    """Say in what two runs differ bit for bit: state and kept partition, then answers; empty: in nothing."""
+    state = state_differences(one.whole(), other.whole(), one.before)
+    answers = answer_differences(one.answers, other.answers)
+    if answers and not state:
+        answers += ", though the state is equal"
+        stale = [name for name in one.answers if name in one.untold and equal_bits(one.answers[name], one.untold[name])]
+        if stale:
+            answers += f", and are those from before the request ({'; '.join(stale)})"
+    return [text for text in (state, answers) if text]
+
+
+def _copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in state.items()}

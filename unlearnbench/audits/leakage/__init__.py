@@ -1,0 +1,1 @@
+"""Does a kept partition reveal which nodes were there when it was made?"""

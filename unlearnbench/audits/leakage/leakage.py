@@ -1,0 +1,293 @@
+"""The audit `partition-leakage`: does a kept partition tell that a node was there?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from unlearnbench.audits.base import Audit, Finding, Score
+from unlearnbench.audits.leakage import attack
+from unlearnbench.audits.leakage.features import FEATURES, undirected
+from unlearnbench.audits.leakage.stability import Stability, stability
+from unlearnbench.audits.leakage.worlds import Deal, Worlds, draw_present, draw_worlds, see
+from unlearnbench.audits.subject import Subject
+from unlearnbench.component import ComponentParams, Spec
+from unlearnbench.protocol import Forget, Request
+from unlearnbench.protocol.requests import draw, rounded_half_up
+from unlearnbench.unlearning.partitioning import checked_partition
+
+SIDE = "partition-leakage"
+FOLDS = 5
+# Fewer targets than this cannot be dealt into folds that hold both worlds twice.
+FEWEST = 2 * FOLDS
+# A mean over fewer worlds says little about what is usual for a target.
+FEWEST_WORLDS = 8
+# Share of the planted leak: what the attack must find for its silence to mean something.
+PLANTED = 0.25
+ALPHA = 0.05
+# The share of all nodes that a run forgets.
+FEW = 0.005
+RATES = (0.01, 0.1)
+DRAWS_OF_TARGETS = 1000
+
+
+class PartitionLeakage(Audit):
+    """Attacks the kept partition: was the node there when it was made, or not?
+
+    The attacker knows features, labels and edges of all nodes and of the node itself, sees the
+    kept partition without it, and knows the method but not the seed.
+    """
+
+    name = "partition-leakage"
+    version = 1
+    summary = "Does a kept partition tell that a forgotten node was there?"
+    reference = 'ours; asked for by Zhang et al., GraphRevoker, WWW 2024, section "Limitations"'
+    question: ClassVar[str] = "Does a kept partition tell that a forgotten node was there?"
+    order: ClassVar[int] = 40
+
+    class Params(ComponentParams):
+        """How much is attacked."""
+
+        targets: int = Field(
+            default=200, ge=FEWEST, description="Training nodes attacked, drawn from those with two neighbours or more."
+        )
+        worlds: int = Field(
+            default=20, ge=2, description="Partitions that each target is attacked in, half of them made with it; even."
+        )
+        together: bool = Field(
+            default=True, description="Targets that are no neighbours share partitions; no: each has its own."
+        )
+        same_seed: int = Field(
+            default=25,
+            ge=0,
+            description="Seeds, each with a target of its own, of the same-seed attack and of stability; 0: left out.",
+        )
+        matched: int = Field(default=10, ge=1, description="Nodes of like degree each target is compared with.")
+        draws: int = Field(default=199, ge=19, description="Draws of the randomisation test.")
+
+        @field_validator("worlds")
+        @classmethod
+        def _even(cls, worlds: int) -> int:
+            if worlds % 2:
+                raise ValueError(f"{worlds} is odd: half of the worlds are made with the target, half without")
+            return worlds
+
+    params: Params
+
+    def unfit(self, method: Spec) -> str:
+        """Only a method with a partition of more than one shard has something to leak."""
+        params = method.params
+        if not isinstance(getattr(params, "partitioner", None), Spec) or not hasattr(params, "num_shards"):
+            return "it keeps no partition."
+        if params.num_shards < 2:
+            return "all nodes are in one shard."
+        return ""
+
+    def effort(self, method: Spec) -> Mapping[str, float]:
+        """No member is trained."""
+        return {method.label: 0}
+
+    def partitions(self, method: Spec) -> float:
+        """Count the partitions attacked and those of stability; targets fall into two to four groups."""
+        groups = 3 if self.params.together else self.params.targets
+        return groups * self.params.worlds + 2.5 * self.params.same_seed
+
+    def examine(self, subject: Subject) -> Finding:
+        """Attack."""
+        params, graph = self.params, subject.train_graph.to(torch.device("cpu"))
+        chance = subject.task(side=SIDE)
+        n, edges = graph.num_nodes, undirected(graph.edge_index, graph.num_nodes)
+        worlds = draw_worlds(
+            edges, n, params.targets, params.worlds, FOLDS, params.together, chance.generator("worlds")
+        )
+        found = len(worlds.targets)
+        if found < FEWEST:
+            reason = f"Only {found} training nodes have two neighbours or more, {FEWEST} are needed."
+            return Finding("cannot tell", (Score("auc", "independent seeds", None, note=reason),), notes=(reason,))
+        method: Any = subject.cell.method.params
+        deal = dealer(subject, SIDE)
+        seen = see(
+            graph, worlds, deal, method.num_shards, params.matched, PLANTED, chance.generator("matched and planted")
+        )
+        plain = self._attack(subject, worlds, seen.features, seen.planted, "independent seeds")
+        attacks = [plain]
+        if params.worlds >= FEWEST_WORLDS:
+            usual, usual_planted = (
+                values - values.mean(dim=1, keepdim=True) for values in (seen.features, seen.planted)
+            )
+            attacks.append(self._attack(subject, worlds, usual, usual_planted, "independent seeds, calibrated"))
+        scores = [score for one in attacks for score in one.scores]
+        details: dict[str, Any] = {
+            "targets": found,
+            "worlds": params.worlds,
+            "groups": int(worlds.group.max()) + 1,
+            "partitions": (int(worlds.group.max()) + 1) * params.worlds,
+            "features": _means(seen.features, worlds.present),
+            "by degree": _by_degree(attacks[-1].rows, worlds, torch.bincount(edges[0], minlength=n)),
+        }
+        if params.same_seed:
+            amount = Forget(ratio=None, count=max(1, rounded_half_up(FEW, subject.graph.num_nodes)))
+            few = draw(amount, graph.ids, subject.graph.num_nodes, chance.generator("few")).ids
+            measured = stability(
+                graph,
+                worlds.targets[: params.same_seed],
+                graph.positions(few),
+                dealer(subject, f"{SIDE} same seed"),
+                method.num_shards,
+                chance.generator("strangers"),
+            )
+            scores += _scores_of(measured)
+            details["sizes"] = measured.sizes
+        notes = []
+        if found < params.targets:
+            notes.append(f"Only {found} training nodes have two neighbours or more: all are targets.")
+        arrays = {
+            "leakage_targets": graph.ids[worlds.targets].numpy(),
+            "leakage_present": worlds.present.numpy(),
+            "leakage_scores": attacks[-1].rows.float().numpy(),
+        }
+        return Finding(_verdict(attacks), tuple(scores), details, tuple(notes), arrays)
+
+    def _attack(self, subject: Subject, worlds: Worlds, features: Tensor, planted: Tensor, where: str) -> _Attack:
+        chance = subject.task(side=SIDE)
+        truth, target = worlds.present.flatten(), worlds.target().flatten()
+        clusters = target, worlds.world().flatten()
+        attacker, control_attacker = (
+            attack.Attacker(values.flatten(0, 1), worlds.fold[target]) for values in (features, planted)
+        )
+        rows = attacker.scores(truth)
+        value = attack.area(rows, truth)
+        low, high = attack.interval(value, attack.area_error(rows, truth, *clusters))
+
+        def again(number: int) -> float:
+            drawn = chance.generator("randomisation", number)
+            other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
+            return attack.area(attacker.scores(other), other)
+
+        p = attack.randomisation_p(value, again, self.params.draws)
+        control_rows = control_attacker.scores(truth)
+        control = attack.area(control_rows, truth)
+        is_found = attack.interval(control, attack.area_error(control_rows, truth, *clusters))[0] > 0.5
+        scores = [
+            Score(
+                "auc",
+                where,
+                value,
+                low,
+                high,
+                floor=0.5,
+                controls={"planted": control},
+                p=p,
+                runs=len(worlds.targets),
+                state="valid" if is_found else "cannot tell",
+                note=f"{len(worlds.targets)} targets, each in {worlds.count // 2} worlds with it and as many without.",
+            )
+        ]
+        for rate in RATES:
+            drawn = chance.generator("sensitivity", where, f"{rate:g}")
+            low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
+            share = float(attack.sensitivity(rows, truth, rate)[0])
+            at = f"{where}, {rate:.0%} false alarms"
+            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=len(worlds.targets)))
+        return _Attack(rows.view(worlds.present.shape), tuple(scores))
+
+
+@dataclass(frozen=True, eq=False)
+class _Attack:
+    """What one attack gave: the score of every target and world, float64 [T, W], and its numbers, the area first."""
+
+    rows: Tensor
+    scores: tuple[Score, ...]
+
+
+def dealer(subject: Subject, side: str) -> Deal:
+    """Make what deals the training nodes of a cell with its method's own partitioner.
+
+    Args:
+        subject: The cell.
+        side: Seeds of two sides are independent.
+    """
+    method: Any = subject.cell.method.params
+
+    def deal(absent: Tensor, number: int) -> Tensor:
+        task = subject.task(number, side)
+        present = torch.ones(task.graph.num_nodes, dtype=torch.bool)
+        present[absent] = False
+        if len(absent):
+            task = task.without(Request(task.graph.ids[absent.to(task.graph.ids.device)].sort().values))
+        shard = torch.full((len(present),), -1, dtype=torch.int64)
+        shard[present] = checked_partition(method.partitioner.build(), task, method.num_shards).cpu()
+        return shard
+
+    return deal
+
+
+def _verdict(attacks: list[_Attack]) -> str:
+    """Say `leaks` if an attack beats chance, Bonferroni's correction over the attacks applied."""
+    leading = [one.scores[0] for one in attacks]
+    if min(score.p for score in leading if score.p is not None) * len(leading) <= ALPHA:
+        return "leaks"
+    return "no leak seen" if leading[-1].state == "valid" else "cannot tell"
+
+
+def _means(features: Tensor, present: Tensor) -> dict[str, list[float]]:
+    """Give the mean of each feature in worlds with the target and without."""
+    sides = [features[side].mean(dim=0).tolist() for side in (present, ~present)]
+    return {name: [with_it, without] for name, with_it, without in zip(FEATURES, *sides, strict=True)}
+
+
+def _by_degree(rows: Tensor, worlds: Worlds, degree: Tensor) -> dict[str, float]:
+    """Give the area for the targets of three ranges of degree."""
+    own = degree[worlds.targets]
+    areas = {}
+    for low, high in ((2, 2), (3, 5), (6, int(own.max()))):
+        held = (own >= low) & (own <= high)
+        if bool(held.any()):
+            name = f"{low}" if low == high else f"{low} to {high}"
+            areas[name] = attack.area(rows[held].flatten(), worlds.present[held].flatten())
+    return areas
+
+
+def _scores_of(measured: Stability) -> list[Score]:
+    moved, runs = measured.same_seed_moves, len(measured.same_seed_moves)
+    unmoved = int((moved == 0).sum())
+    most, least = attack.share_interval(unmoved, runs)[::-1]
+    margins = torch.cat([moved, -moved])
+    scores = [
+        Score(
+            "auc",
+            "same seed",
+            attack.area(margins, torch.arange(2 * runs) < runs),
+            1 - most**2 / 2,
+            1 - least**2 / 2,
+            floor=0.5,
+            runs=runs,
+            note="The upper bound: who has the seed makes both partitions and sees which fits;"
+            f" leaving out one node changed {runs - unmoved} of {runs} partitions.",
+        )
+    ]
+    for where, values in measured.rand_index.items():
+        low, high = attack.mean_interval(values)
+        scores.append(Score("ari", where, float(values.mean()), low, high, runs=len(values)))
+    near, far = measured.together.mean(dim=0).tolist()
+    low, high = attack.mean_interval(measured.together[:, 0])
+    scores.append(
+        Score("co-shard rate", "neighbours", near, low, high, controls={"strangers of like degree": far}, runs=runs)
+    )
+    spread, kept = measured.spread, torch.arange(len(measured.spread)) < len(measured.spread) // 2
+    scores.append(
+        Score(
+            "auc",
+            "spread of sizes",
+            attack.area(spread, kept),
+            floor=0.5,
+            runs=len(spread) // 2,
+            note="Sizes tell that something was deleted, not what: the largest shard less the smallest, kept or fresh.",
+        )
+    )
+    return scores

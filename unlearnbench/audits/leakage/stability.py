@@ -1,0 +1,94 @@
+"""How partitions answer to the seed and to the loss of nodes; what their sizes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sklearn.metrics import adjusted_rand_score
+from torch import Tensor
+
+from unlearnbench.audits.leakage.features import together_rates, undirected
+from unlearnbench.audits.leakage.worlds import Deal
+from unlearnbench.graph import Graph
+
+# Partitions without the request are more of the same: this many tell enough.
+MOST_WITHOUT_REQUEST = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """Partitions compared.
+
+    Args:
+        same_seed_moves: float64 [R], by target: 1 less the adjusted Rand index, over the other nodes,
+            of the partitions with and without it under one seed; 0: the same partition.
+        rand_index: By what is compared, float64 [k] each: adjusted Rand indices.
+        together: float64 [R, 2], as `together_rates`.
+        spread: float64 [2 q], the largest shard less the smallest: q kept partitions after a request,
+            then q fresh ones of what is retained.
+        sizes: Least and largest shard of both, and the number of nodes of the request.
+    """
+
+    same_seed_moves: Tensor
+    rand_index: Mapping[str, Tensor]
+    together: Tensor
+    spread: Tensor
+    sizes: Mapping[str, Any]
+
+
+def stability(
+    graph: Graph, targets: Tensor, request: Tensor, deal: Deal, num_shards: int, generator: torch.Generator
+) -> Stability:
+    """Make partitions with and without nodes under equal seeds, and compare.
+
+    Args:
+        graph: The training nodes, on the CPU.
+        targets: int64 [R], positions; each gets a seed of its own.
+        request: int64 [t], positions of the nodes forgotten all at once.
+        deal: Makes a partition.
+        num_shards: S.
+        generator: Where chance comes from, for pairs of strangers.
+    """
+    edges = undirected(graph.edge_index, graph.num_nodes)
+    none = torch.empty(0, dtype=torch.int64)
+    whole = [deal(none, number) for number in range(len(targets))]
+    one = torch.tensor(
+        [rand_index(whole[number], deal(targets[number : number + 1], number)) for number in range(len(targets))],
+        dtype=torch.float64,
+    )
+    fresh = [deal(request, number) for number in range(min(len(targets), MOST_WITHOUT_REQUEST))]
+    kept = [shard.clone() for shard in whole[: len(fresh)]]
+    for shard in kept:
+        shard[request] = -1
+    pairs = [rand_index(whole[at], whole[at + 1]) for at in range(0, len(whole) - 1, 2)]
+    many = [rand_index(before, after) for before, after in zip(kept, fresh, strict=True)]
+    sizes = [torch.bincount(shard[shard >= 0], minlength=num_shards) for shard in (*kept, *fresh)]
+    both = {"kept": sizes[: len(kept)], "fresh": sizes[len(kept) :]}
+    return Stability(
+        1 - one,
+        {
+            **({"two seeds": torch.tensor(pairs, dtype=torch.float64)} if pairs else {}),
+            "same seed, one node less": one,
+            f"same seed, {len(request)} nodes less": torch.tensor(many, dtype=torch.float64),
+        },
+        torch.stack([together_rates(edges, graph.num_nodes, shard, generator) for shard in whole]),
+        torch.stack([(size.max() - size.min()).double() for size in sizes]),
+        {
+            "forgotten": len(request),
+            **{name: [min(int(s.min()) for s in them), max(int(s.max()) for s in them)] for name, them in both.items()},
+        },
+    )
+
+
+def rand_index(first: Tensor, second: Tensor) -> float:
+    """Give the adjusted Rand index (Hubert and Arabie, 1985) over the nodes that both partitions hold.
+
+    Args:
+        first: int64 [n], -1: in no shard.
+        second: int64 [n].
+    """
+    both = (first >= 0) & (second >= 0)
+    return float(adjusted_rand_score(first[both].numpy(), second[both].numpy()))

@@ -1,0 +1,298 @@
+"""Runs a grid in a terminal: progress to standard error, tables to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unlearnbench.audits.base import Audit
+from unlearnbench.audits.running import estimate, make_audit_plan
+from unlearnbench.cli.options import width_of_tables
+from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
+from unlearnbench.graph import Graph
+from unlearnbench.protocol import Protocol
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.report.frame.frame import frame_of
+from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import render
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.config import RunConfig
+from unlearnbench.running.execute import Compute, execute, identical
+from unlearnbench.running.plan import Plan, joined, make_plan, take_shard
+from unlearnbench.running.progress import Lines, compute_with_bar
+from unlearnbench.running.runner import run_cell
+from unlearnbench.task import Training
+
+# What can be asked of `unlearnbench report` after a run, and what it shows.
+NEXT = {
+    "--format latex": "the same tables for a paper",
+    "--table time": "where the time went",
+    "--table audits": "the same tables again; --format md, latex, csv",
+}
+
+
+def run_with_progress(
+    configs: Sequence[RunConfig],
+    dry_run: bool = False,
+    tolerate_failures: bool = False,
+    tables: Sequence[str] = ("summary",),
+    as_json: bool = False,
+) -> int:
+    """Run grids, print tables and what to type next.
+
+    Args:
+        configs: What to run: at least one grid, all into one store.
+        dry_run: List the cells and compute none.
+        tolerate_failures: End with 0 although cells failed.
+        tables: What to print at the end.
+        as_json: Print one JSON object in place of cells or tables.
+
+    Returns:
+        The exit code.
+    """
+    catalogue = checked_catalogue(configs[0])
+    plan = take_shard(joined([make_plan(config, catalogue) for config in configs]), configs[0].shard)
+    show_settings(plan)
+    if dry_run:
+        list_cells(plan, as_json)
+        return EXIT_OK
+    records = compute_with_progress(plan)
+    if not as_json and any(not record.is_failure for record in records):
+        frame = frame_of(record for record in records if not record.is_failure)
+        for table in tables:
+            try:
+                print(render(build_tables(frame, table, str(plan.store.root)), width=width_of_tables()))
+            except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
+                print(f"note: {error.message}", file=sys.stderr)
+    for notice in [*_unchanged(records), *identical(records)]:
+        print(f"note: {notice}", file=sys.stderr)
+    return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
+
+
+def checked_catalogue(config: RunConfig) -> Catalogue:
+    """Load the plugins and tell of those that failed.
+
+    Raises:
+        UsageError: No method is named.
+    """
+    if not config.methods:
+        example = "--methods sisa,grapheraser,graphrevoker"
+        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls method.")
+    catalogue = load_catalogue(disable=config.disable_plugins)
+    report_problems(catalogue)
+    return catalogue
+
+
+def show_settings(plan: Plan) -> None:
+    """Write what a user should be told, and what the options and the run file came to."""
+    for notice in plan.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    for heading, text in _settings(plan):
+        print(f"{heading:<12} {text}", file=sys.stderr)
+
+
+def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Record]:
+    """Compute what is wanted of a plan, with a bar in a terminal and lines elsewhere."""
+    ready = len(plan.cells) - len(plan.wanted)
+    there = f", {ready} of them there already" if ready else ""
+    print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
+    records = compute_with_bar(plan, compute) if sys.stderr.isatty() else execute(plan, Lines(), compute)
+    left = len(plan.cells) - len(records)
+    if left:
+        print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
+    return records
+
+
+def conclude(
+    plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool, as_json: bool = False
+) -> int:
+    """Count what came of the cells and say what to type next.
+
+    Args:
+        plan: What was computed.
+        records: What came of it.
+        reports: Keys of `NEXT`: options of `unlearnbench report`.
+        tolerate_failures: End with 0 although cells failed.
+        as_json: Print what came of every cell as one JSON object to standard output, too.
+
+    Returns:
+        The exit code.
+    """
+    failed = any(record.is_failure for record in records)
+    left = len(plan.cells) - len(records)
+    ready = len(plan.cells) - len(plan.wanted) - left
+    code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
+    _summary(records, len(plan.cells), ready, plan.store, reports)
+    if as_json:
+        found = {record.key: record for record in records}
+        cells = [_plain_cell(cell) | _plain_outcome(plan, found.get(cell.key)) for cell in plan.cells]
+        counts = _counts(records, len(plan.cells))
+        head = {"out": str(plan.store.root), "exit_code": code, "there_already": ready, **counts}
+        print(json.dumps({**head, "cells": cells}, indent=1))
+    return code
+
+
+def _plain_cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "key": cell.key,
+        "dataset": cell.dataset_label,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "repetition": cell.repetition,
+        "audit": None if cell.audit is None else cell.audit.label,
+    }
+
+
+def _plain_outcome(plan: Plan, record: Record | None) -> dict[str, Any]:
+    """Say what came of a cell; one that failed in an earlier run and was left alone has no record."""
+    if record is None:
+        return {"status": "failed before", "record": None, "error": None}
+    error = record.error and {"type": record.error["type"], "message": record.error["message"]}
+    place = plan.store.path(record).relative_to(plan.store.root).as_posix()
+    return {"status": record.status, "record": place, "error": error}
+
+
+def _settings(plan: Plan) -> list[tuple[str, str]]:
+    """Write out what the options and the run file came to, defaults included."""
+    first = plan.cells[0]
+    amounts = {
+        label: sorted(
+            {rules.number_of(graph) for rules in {cell.protocol for cell in plan.cells if cell.dataset_label == label}}
+        )
+        for label, graph in plan.graphs.items()
+    }
+    datasets = [f"{label} ({_amount(first.protocol, counts, plan.graphs[label])})" for label, counts in amounts.items()]
+    ways = {
+        f"{cell.training.epochs} epochs, lr {cell.training.lr:g}, weight decay {cell.training.weight_decay:g},"
+        f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}{_batches(cell.training)}": None
+        for cell in plan.cells
+    }
+    audits = dict.fromkeys(cell.audit.label for cell in plan.cells if cell.audit is not None)
+    repetitions = dict.fromkeys(cell.repetition for cell in plan.cells)
+    return [
+        ("datasets", ", ".join(datasets)),
+        ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
+        ("methods", ", ".join(dict.fromkeys(cell.method.label for cell in plan.cells))),
+        *([("audits", ", ".join(audits))] if audits else []),
+        ("repetitions", f"{', '.join(map(str, repetitions))}; seed {first.seed}"),
+        ("training", "; ".join(ways)),
+        (
+            "machine",
+            f"{plan.around.machine}, {plan.around.device}, threads {plan.around.threads}"
+            + (", deterministic" if plan.around.deterministic else ""),
+        ),
+    ]
+
+
+def _batches(training: Training) -> str:
+    if not training.batch_size:
+        return ""
+    return f", batches of {training.batch_size} with {', '.join(map(str, training.fanouts))} neighbours a hop"
+
+
+def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
+    """Say how much is forgotten of a graph."""
+    said = ", ".join(map(str, counts))
+    if rules.poison is not None:
+        return f"{said} nodes injected and forgotten"
+    if rules.forget.kind == "edge":
+        return f"{said} of {len(graph.pairs())} edges forgotten"
+    return f"{said} of {graph.num_nodes} nodes forgotten"
+
+
+def _unchanged(records: list[Record]) -> list[str]:
+    """Name methods whose parameters were the same before and after a request, bit for bit."""
+    labels = Counter(record.label for record in records if record.digests.get("unchanged"))
+    return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
+
+
+def list_cells(plan: Plan, as_json: bool = False) -> None:
+    """Print every cell and whether it is there already."""
+    wanted = {cell.key for cell in plan.wanted}
+    if as_json:
+        cells = [_plain_cell(cell) | {"wanted": cell.key in wanted} for cell in plan.cells]
+        print(json.dumps({"out": str(plan.store.root), "cells": cells}, indent=1))
+        return
+    for cell in plan.cells:
+        print(f"{cell.key}  {'run ' if cell.key in wanted else 'done'}  {cell.describe()}")
+
+
+def _counts(records: Sequence[Record], cells: int) -> dict[str, int]:
+    counts = Counter("failed" if record.is_failure else record.status for record in records)
+    # A cell that failed before and was left alone has no record of an outcome either.
+    counts["failed"] += cells - len(records)
+    return {status: counts[status] for status in ("ok", "failed", "refused", "diverged")}
+
+
+def _summary(records: list[Record], cells: int, ready: int, store: Store, reports: Sequence[str]) -> None:
+    text = ", ".join(f"{count} {status}" for status, count in _counts(records, cells).items())
+    print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
+    where = "" if store.root == Path("results") else f" {store.root}"
+    print("Next:", file=sys.stderr)
+    commands = {f"unlearnbench report{where} {options}": NEXT[options] for options in reports}
+    commands["unlearnbench ls method"] = "what else can be compared"
+    width = max(map(len, commands))
+    for command, meaning in commands.items():
+        print(f"  {command:<{width}}  {meaning}", file=sys.stderr)
+    for record in records:
+        if record.error is not None:
+            print(f"The traceback of the first failure is under error in {store.path(record)}", file=sys.stderr)
+            break
+
+
+def audit_with_progress(
+    config: RunConfig,
+    names: Sequence[str],
+    dry_run: bool,
+    tolerate_failures: bool,
+    with_estimate: bool,
+    as_json: bool = False,
+) -> int:
+    """Run audits, print their tables and what to type next.
+
+    Args:
+        config: The grid.
+        names: The audits.
+        dry_run: List the cells and compute none.
+        tolerate_failures: End with 0 although cells failed.
+        with_estimate: Time each method once and say how long the audits will take.
+        as_json: Print one JSON object in place of cells or tables.
+
+    Returns:
+        The exit code.
+    """
+    catalogue = checked_catalogue(config)
+    plan = make_audit_plan(config, names, catalogue)
+    show_settings(plan)
+    if dry_run:
+        list_cells(plan, as_json)
+        return EXIT_OK
+    # What a run takes here says nothing of a cluster.
+    if plan.wanted and with_estimate and config.backend == "local":
+        seconds = estimate(
+            plan,
+            lambda name: resolve(catalogue, "unlearner", name),
+            lambda what: print(f"timing one run: {what}", file=sys.stderr),
+        )
+        print(f"about {_duration(seconds)} to go, rather less than more.", file=sys.stderr)
+    records = compute_with_progress(plan, Audit.auditor(catalogue))
+    done = [record for record in records if not record.is_failure]
+    if done and not as_json:
+        print(render(build_audit_tables(audit_frame_of(done), str(plan.store.root)), width=width_of_tables()))
+    return conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{max(1, round(seconds))} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

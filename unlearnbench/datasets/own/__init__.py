@@ -1,0 +1,1 @@
+"""Graphs of the user: `file:PATH` and PyG `Data` in memory."""

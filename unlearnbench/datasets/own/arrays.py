@@ -1,0 +1,257 @@
+"""What strangers' arrays become: features, labels, edges, ids and masks as a `Graph` wants them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import DataError, UsageError
+from unlearnbench.graph import Split
+from unlearnbench.graph.edge_keys import distinct, pair_keys
+
+Features = Literal["given", "degree", "constant"]
+# More than any published graph has; a larger label is an id, or a number that was read wrongly.
+MOST_CLASSES = 100_000
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def plain_values(name: str, value: Any) -> Any:
+    """Make a tensor that holds its numbers itself, in a type that torch computes with.
+
+    Args:
+        name: What it is called in the file.
+        value: A tensor of any layout and type; anything else is given back.
+
+    Returns:
+        A dense tensor on the CPU that asks for no gradient; unsigned numbers as int64.
+
+    Raises:
+        DataError: It holds no numbers, or one that int64 cannot hold.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    try:
+        dense = value.detach()
+        dense = (dense if dense.layout == torch.strided else dense.to_dense()).cpu()
+        if dense.is_quantized:
+            dense = dense.dequantize()
+        if dense.dtype not in _UNSIGNED:
+            return dense
+        whole = dense.to(torch.int64)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{name} holds no plain numbers ({reason}).", "Save a dense tensor of numbers.") from None
+    if bool((whole < 0).any()):
+        number = int(whole[whole < 0][0]) + 2**64
+        raise DataError(f"{name} holds {number}, too large for 64 bits with a sign.", "Number the nodes anew.")
+    return whole
+
+
+def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
+    """Make class labels.
+
+    Args:
+        y: [n] or [n, 1], whole numbers of any type; negative or NaN: no label.
+
+    Returns:
+        int64 [n], -1 where there is no label, and what should be said about it.
+
+    Raises:
+        DataError: Several labels a node, a label that is not a whole number or too large, or no label at all.
+    """
+    if y.dim() == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.dim() != 1:
+        raise DataError(
+            f"labels have shape {list(y.shape)}: multi-label graphs cannot be used.", "Give every node one class."
+        )
+    notes = []
+    absent = torch.isnan(y) if y.is_floating_point() else torch.zeros_like(y, dtype=torch.bool)
+    if y.is_complex():
+        raise DataError("labels are complex numbers.", "Number the classes 0, 1, ...")
+    if y.is_floating_point():
+        odd = ~absent & ((y != y.round()) | torch.isinf(y))
+        if bool(odd.any()):
+            row = int(torch.nonzero(odd)[0])
+            raise DataError(f"label {y[row].item():g} in row {row} is not a whole number.", "Number the classes.")
+        notes.append(f"labels are {str(y.dtype).removeprefix('torch.')}; all are whole numbers and taken as classes.")
+    if bool((y >= MOST_CLASSES).any()):
+        row = int(torch.nonzero(y >= MOST_CLASSES)[0])
+        raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")
+    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0).clamp(min=-1) if y.is_floating_point() else y).to(
+        torch.int64
+    )
+    labels = labels.clamp(min=-1)
+    unlabelled = int((labels < 0).sum())
+    if unlabelled == len(labels):
+        raise DataError("no node has a label.", "Number the classes 0, 1, ...; negative numbers mean unknown.")
+    if unlabelled:
+        notes.append(f"{unlabelled} nodes have no label: they are neither trained on nor scored.")
+    return labels, notes
+
+
+def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
+    """Make the columns of `edge_index`.
+
+    Args:
+        edge_index: [2, E], whole numbers; an empty one may be of any type.
+        num_nodes: n.
+        undirected: Whether to add the reverse of every edge that lacks it, and drop duplicates.
+
+    Returns:
+        int64 [2, E].
+
+    Raises:
+        DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
+    """
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise DataError(
+            f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs."
+        )
+    if edge_index.is_complex() or (edge_index.dtype == torch.bool and edge_index.numel()):
+        raise DataError(f"edge_index is {edge_index.dtype}.", "It holds positions of nodes: whole numbers.")
+    edges = edge_index.to(torch.int64)
+    if edge_index.is_floating_point() and not torch.equal(edges.to(edge_index.dtype), edge_index):
+        raise DataError("edge_index holds numbers that are not whole.", "It holds positions of nodes: whole numbers.")
+    outside = (edges < 0) | (edges >= num_nodes)
+    if bool(outside.any()):
+        column = int(torch.nonzero(outside)[0, 1])
+        raise DataError(
+            f"edge {column} joins {int(edges[0, column])} and {int(edges[1, column])},"
+            f" but there are {num_nodes} nodes.",
+            "edge_index holds positions, rows of x and y, not ids.",
+        )
+    if undirected:
+        keys = [pair_keys(edges[0], edges[1], num_nodes), pair_keys(edges[1], edges[0], num_nodes)]
+        both = distinct(torch.cat(keys))
+        edges = torch.stack([both // num_nodes, both % num_nodes])
+    return edges.contiguous()
+
+
+def node_features(x: Tensor | None, edge_index: Tensor, num_nodes: int, features: Features) -> Tensor:
+    """Make node features.
+
+    Args:
+        x: [n, F], or none; [n] is one feature.
+        edge_index: int64 [2, E], positions.
+        num_nodes: n.
+        features: `given`: x; `degree`: the number of edges that end in a node; `constant`: 1.
+
+    Returns:
+        float32 [n, F].
+
+    Raises:
+        DataError: There are none, and no others were asked for.
+    """
+    if features == "constant":
+        return torch.ones(num_nodes, 1)
+    if features == "degree":
+        return torch.bincount(edge_index[1], minlength=num_nodes)[:, None].to(torch.float32)
+    if x is None or x.numel() == 0:
+        what = "there are no features" if x is None else f"features have shape {list(x.shape)}"
+        raise DataError(f"{what}.", "Add features=degree or features=constant: file:PATH[features=degree].")
+    if x.is_complex():
+        raise DataError("features are complex numbers.", "Give real numbers.")
+    dense = x.to_dense() if x.layout != torch.strided else x
+    return (dense[:, None] if dense.dim() == 1 else dense).to(torch.float32)
+
+
+def node_ids(ids: Tensor | None, num_nodes: int) -> Tensor:
+    """Make node ids.
+
+    Args:
+        ids: Whole numbers, [n], or nothing.
+        num_nodes: n.
+
+    Returns:
+        int64 [n]; 0..n-1 where there are none.
+
+    Raises:
+        DataError: Another shape or type.
+    """
+    if ids is None:
+        return torch.arange(num_nodes)
+    if ids.shape != (num_nodes,) or ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise DataError(
+            f"ids are {ids.dtype} of shape {list(ids.shape)}, expected whole numbers, [{num_nodes}].",
+            "Give every node one id, or leave ids out.",
+        )
+    return ids.to(torch.int64)
+
+
+def number_of_classes(declared: Any, y: Tensor) -> int:
+    """Count the classes: as many as were declared, else one more than the largest label.
+
+    Args:
+        declared: A whole number, a tensor of one, or nothing.
+        y: int64 [n], labels.
+
+    Raises:
+        DataError: What was declared is no number or smaller than a label allows.
+    """
+    least = int(y.max()) + 1
+    if declared is None:
+        return least
+    try:
+        value: Any = declared.item() if isinstance(declared, Tensor) else declared
+        count = operator.index(value)
+    except (TypeError, RuntimeError):
+        raise DataError(f"num_classes is {declared!r}, not a whole number.", "Give one whole number.") from None
+    if count > MOST_CLASSES:
+        raise DataError(f"num_classes is {count}.", f"At most {MOST_CLASSES} classes can be used.")
+    if count < least:
+        raise DataError(f"label {least - 1} with {count} classes.", f"num_classes must be at least {least}.")
+    return count
+
+
+def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["folds"] | None) -> Split | None:
+    """Make the split of a graph that comes with masks.
+
+    Args:
+        masks: `train_mask`, `val_mask`, `test_mask`, each bool [n] or, of K splits, [n, K];
+            or nothing.
+        ids: int64 [n], ids of the nodes.
+        choice: Which of K splits; `folds`: none of them.
+
+    Returns:
+        The split, or nothing where the harness's folds are to be used.
+
+    Raises:
+        DataError: A mask is missing or has another shape.
+        UsageError: There are several splits and none was chosen, or one that is not there.
+    """
+    if choice == "folds" or (not masks and choice is None):
+        return None
+    if not masks:
+        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave --split out.")
+    columns = []
+    for name in ("train_mask", "val_mask", "test_mask"):
+        if name not in masks:
+            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use --split folds.")
+        mask = masks[name]
+        mask = mask[:, None] if mask.dim() == 1 else mask
+        if mask.dim() != 2 or len(mask) != len(ids):
+            raise DataError(f"{name} has shape {list(masks[name].shape)}, expected [{len(ids)}] or [{len(ids)}, K].")
+        if not bool(((mask == 0) | (mask == 1)).all()):
+            raise DataError(f"{name} holds other values than true and false.", "A mask is bool.")
+        columns.append(mask.to(torch.bool))
+    counts = {mask.shape[1] for mask in columns}
+    if len(counts) > 1:
+        raise DataError(
+            f"the masks hold different numbers of splits: {sorted(counts)}.", "Give as many columns in each."
+        )
+    (count,) = counts
+    if count == 0:
+        raise DataError("the masks hold no split.", "Give one column for each split, or use --split folds.")
+    known = "0" if count == 1 else f"0 to {count - 1}"
+    if choice is None and count != 1:
+        raise UsageError(
+            f"there are {count} splits and none was chosen.", f"Use --split {known}, or --split folds for ten folds."
+        )
+    at = choice or 0
+    if not 0 <= at < count:
+        raise UsageError(f"split {at} does not exist.", f"Use --split {known}.")
+    return Split(*(ids[mask[:, at]].sort().values for mask in columns))

@@ -1,0 +1,116 @@
+"""A user's own graph: `file:PATH`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from unlearnbench.component import ComponentParams, location
+from unlearnbench.datasets.base import Dataset
+from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.own.arrays import (
+    class_labels,
+    edge_columns,
+    node_features,
+    node_ids,
+    number_of_classes,
+    own_split,
+    plain_values,
+)
+from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
+from unlearnbench.errors import DataError, UsageError
+from unlearnbench.graph import Graph
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+# What PyG's own Data carries along that says nothing new.
+PLAIN = {"num_nodes", "ptr", "batch"}
+
+
+class File(Dataset):
+    """A graph of your own: a torch file, an archive of arrays or a folder of tables.
+
+    In files, `edge_index` holds positions (rows of `x` and `y`) and `ids` names the rows; in
+    tables, edges name ids. Where the file lies is no part of a cell's key: the checksum is.
+    """
+
+    name = "file"
+    summary = "Your own graph: file:PATH, a .pt or .npz file or a folder of CSV tables."
+    license = "yours"
+    source = "a path"
+
+    class Params(ComponentParams):
+        """Where it lies and how it is read."""
+
+        path: str = location("A .pt or .npz file, or a folder with edges.csv, features.csv and labels.csv.")
+        split: int | Literal["folds"] | None = Field(
+            None, description="Which of several splits in the masks; folds: the harness's instead."
+        )
+        features: Literal["given", "degree", "constant"] = Field(
+            "given", description="The file's, the number of edges that end in a node, or 1 for all."
+        )
+        undirected: bool = Field(False, description="Add the reverse of every edge and drop duplicates.")
+
+    @classmethod
+    def recorded_name(cls, params: Any) -> str:
+        """Give `file:NAME`, the name without its folder."""
+        path = Path(params.path)
+        return f"{cls.name}:{path.name or path}" if params.path else cls.name
+
+    def load(self, root: Path) -> Graph:
+        """Load the graph: see `Dataset.load`. Ids are those of the file, else 0..n-1."""
+        return self._checked(read_graph_file(self._path()), self.recorded_name(self.params))
+
+    def of_value(self, data: Any) -> Graph:
+        """Make the graph of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
+
+        Returns:
+            Copies: what becomes of the data later changes nothing here.
+
+        Raises:
+            DataError: As `load`.
+            UsageError: There are several splits and none was chosen, or one that is not there.
+        """
+        found = tensors_by_name(data, "The data")
+        check_complete(found, "The data")
+        copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in found.items()}
+        return self._checked(copies, "data")
+
+    def _checked(self, found: dict[str, Any], name: str) -> Graph:
+        try:
+            graph = self._graph(found)
+        except UsageError as error:
+            kind = type(error)
+            raise kind(f"Dataset {name}: {error.message}", error.hint) from None
+        return checked(graph, name)
+
+    def presence(self, root: Path) -> str:
+        """Say whether the path exists."""
+        if not self.params.path:
+            return "needs a path: file:PATH"
+        path = self._path()
+        try:
+            return f"in {path}" if path.exists() else f"not there: {path}"
+        except OSError as error:
+            return f"not there: {path}: {error.strerror}"
+
+    def _path(self) -> Path:
+        if not self.params.path:
+            raise UsageError("file: no path is named.", "Write file:PATH.")
+        try:
+            return Path(self.params.path).expanduser()
+        except RuntimeError:
+            raise DataError(f"{self.params.path}: there is no such user.", "Write the whole path.") from None
+
+    def _graph(self, found: dict[str, Any]) -> Graph:
+        ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
+        found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
+        y, notes = class_labels(found["y"])
+        self.notes = [*([f"ignored: {', '.join(ignored)}."] if ignored else []), *notes]
+        edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)
+        x = node_features(found.get("x"), edge_index, len(y), self.params.features)
+        ids = node_ids(found.get("ids"), len(y))
+        split = own_split({name: found[name] for name in MASKS if name in found}, ids, self.params.split)
+        return Graph(x, y, edge_index, ids, number_of_classes(found.get("num_classes"), y), split)

@@ -1,0 +1,107 @@
+"""A plain PyG module of a plugin, S copies of it, behind the interface of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn.dropout import Noise
+from unlearnbench.gnn.layout import Layout
+from unlearnbench.gnn.models import Stack
+from unlearnbench.seeds import seed
+
+
+@contextmanager
+def global_random_state(key: int, device: torch.device) -> Iterator[None]:
+    """Set the global random state, which PyG's layers and `F.dropout` read, and put it back."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices, device_type="cuda"):
+        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
+        torch.default_generator.manual_seed(key)
+        if devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(key)
+        yield
+
+
+class PlainStack(Stack):
+    """S copies of a plugin's module, run one after the other.
+
+    Args:
+        build: Makes one module from a generator.
+        num_networks: S.
+        num_classes: C.
+    """
+
+    def __init__(self, build: Callable[[torch.Generator], nn.Module], num_networks: int, num_classes: int) -> None:
+        super().__init__(-1, num_classes)
+        self._build = build
+        self.copies = nn.ModuleList(self._blank() for _ in range(num_networks))
+
+    def _blank(self) -> nn.Module:
+        module = self._made(torch.Generator().manual_seed(0))
+        for tensor in module.state_dict().values():
+            tensor.zero_()
+        return module
+
+    def _made(self, generator: torch.Generator) -> nn.Module:
+        with global_random_state(generator.initial_seed(), torch.device("cpu")):
+            module = self._build(generator)
+        for name in ("embed", "head"):
+            if not callable(getattr(module, name, None)):
+                raise RefusedError(
+                    f"A model's module of class {type(module).__name__} has no method {name!r}.",
+                    "Give it embed(x, edge_index) and head(h).",
+                )
+        return module
+
+    def draw(self, generators: Sequence[torch.Generator]) -> None:
+        """Build every network anew, each from its own generator."""
+        self.copies = nn.ModuleList(self._made(generator) for generator in generators)
+
+    def fresh(self) -> Stack:
+        """Give new copies that hold the same parameters, the tensors themselves.
+
+        A layer of PyG that was made with `cached=True` keeps the adjacency it first saw, of
+        another graph, perhaps with nodes that were to be forgotten.
+        """
+        again = PlainStack(self._build, len(self.copies), self.num_classes)
+        for copy, module in zip(again.copies, self.copies, strict=True):
+            copy.load_state_dict(module.state_dict(keep_vars=True), assign=True)
+        return again.to(next(self.parameters()).device)
+
+    def own(self, network: int) -> dict[str, Tensor]:
+        """Give views of one network's parameters and running statistics."""
+        return dict(self.copies[network].state_dict())
+
+    def embed(self, layout: Layout) -> Tensor:
+        """Run each copy on its graph."""
+        return layout.join(
+            [
+                self._run(layout.noise, index, 0, module.embed, graph.x, graph.edge_index)
+                for index, (module, graph) in enumerate(zip(self.copies, layout.graphs(), strict=True))
+            ]
+        )
+
+    def head(self, rows: Tensor, layout: Layout) -> Tensor:
+        """Run each copy's head on its rows."""
+        return layout.join(
+            [
+                self._run(layout.noise, index, 1, module.head, part)
+                for index, (module, part) in enumerate(zip(self.copies, layout.split(rows, None), strict=True))
+            ]
+        )
+
+    def _run(self, noise: Noise | None, index: int, stage: int, call: Any, *arguments: Tensor) -> Tensor:
+        result: Tensor
+        if noise is None:
+            result = call(*arguments)
+        else:
+            with global_random_state(seed(noise.keys[index], noise.step, stage), noise.device):
+                result = call(*arguments)
+        return result

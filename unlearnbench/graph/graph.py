@@ -1,0 +1,283 @@
+"""The `Graph` value: features, labels, edges, ids; never changed in place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from unlearnbench.errors import DataError
+from unlearnbench.graph.edge_keys import distinct, pair_keys, without_loops
+from unlearnbench.graph.sparse_features import SparseRows, compressed, is_sparse_enough
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Ids of training, validation and test nodes, each int64 and ascending."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+    def parts(self) -> dict[str, Tensor]:
+        """Name the three parts, in the words of messages."""
+        return {"training": self.train, "validation": self.val, "test": self.test}
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph with node labels; positions inside, permanent ids outside.
+
+    Args:
+        x: float32 [n, F], features.
+        y: int64 [n], labels in [0, num_classes), -1 where unknown.
+        edge_index: int64 [2, E], positions of source and target; an undirected edge stands
+            in both directions.
+        ids: int64 [n], the permanent ids of the nodes, all different.
+        num_classes: How many classes there are, whether or not each occurs here.
+        split: The one split a dataset comes with, if it does; no subgraph has it, so that no
+            method learns which nodes are validation or test nodes.
+    """
+
+    x: Tensor
+    y: Tensor
+    edge_index: Tensor
+    ids: Tensor
+    num_classes: int
+    split: Split | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Count the nodes, isolated ones too."""
+        return self.ids.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        """Count the columns of `x`."""
+        return self.x.shape[1]
+
+    @property
+    def num_edges(self) -> int:
+        """Count the columns of `edge_index`: an undirected edge counts twice."""
+        return self.edge_index.shape[1]
+
+    @cached_property
+    def sparse_rows(self) -> SparseRows | None:
+        """Give the features compressed by rows where they pay as sparse, else None."""
+        return compressed(self.x) if is_sparse_enough(self.x) else None
+
+    @cached_property
+    def _order(self) -> tuple[Tensor, Tensor]:
+        sorted_ids, order = torch.sort(self.ids)
+        return sorted_ids, order
+
+    def contains(self, ids: Tensor) -> Tensor:
+        """Tell for each id whether it is a node of this graph: bool, shape of `ids`."""
+        if self.num_nodes == 0:
+            return torch.zeros_like(ids, dtype=torch.bool)
+        sorted_ids, _ = self._order
+        at = torch.searchsorted(sorted_ids, ids.contiguous()).clamp(max=self.num_nodes - 1)
+        return sorted_ids[at] == ids
+
+    def positions(self, ids: Tensor) -> Tensor:
+        """Give the positions of ids: int64, shape of `ids`.
+
+        Raises:
+            DataError: One of them is not a node of this graph.
+        """
+        present = self.contains(ids)
+        if not bool(present.all()):
+            missing = ids[~present]
+            raise DataError(f"{len(missing)} ids are not nodes of the graph, the first is {int(missing[0])}.")
+        if self.num_nodes == 0:
+            return ids
+        sorted_ids, order = self._order
+        return order[torch.searchsorted(sorted_ids, ids.contiguous())]
+
+    def induced(self, ids: Tensor) -> Graph:
+        """Cut out the subgraph of these nodes and the edges among them, in the order of `ids`.
+
+        Args:
+            ids: int64 [m], all different, nodes of this graph.
+        """
+        at = self.positions(ids)
+        new = torch.full((self.num_nodes,), -1, dtype=torch.int64, device=self.ids.device)
+        new[at] = torch.arange(len(at), device=new.device)
+        inside = new >= 0
+        source, target = self.edge_index
+        kept = torch.nonzero(inside[source] & inside[target]).squeeze(1)
+        return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
+
+    def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
+        """Cut out the subgraph of each of several groups of nodes, one after the other, in one pass over the edges.
+
+        Args:
+            ids: int64 [m], all different, nodes of this graph.
+            group: int64 [m], the group of each, from 0 on.
+            wanted: The groups that are cut out.
+            common: int64 [k], all different, nodes that stand in every part, behind its own ones if they are not
+                among them.
+
+        Yields:
+            For each wanted group what `induced` gives of its nodes, in the order of `ids`, and of `common`.
+        """
+        at = self.positions(ids)
+        shared = at[:0] if common is None else self.positions(common)
+        owner = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=at.device)
+        owner[at] = group.to(torch.int32)
+        everywhere = torch.zeros(self.num_nodes, dtype=torch.bool, device=at.device)
+        everywhere[shared] = True
+        both, of_group = self._edges_of(owner, everywhere)
+        new = torch.empty(self.num_nodes, dtype=torch.int64, device=at.device)
+        for number in wanted:
+            own = at[group == number]
+            nodes = torch.cat([own, shared[owner[shared] != number]])
+            new[nodes] = torch.arange(len(nodes), device=at.device)
+            edges = torch.cat([both, of_group.get(number, both[:0])]).sort().values
+            yield self.cut_out(nodes, new[self.edge_index[:, edges]])
+
+    def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+        """Find the edges between nodes that stand everywhere, and those that one group alone has, by its number."""
+        source, target = self.edge_index
+        free, met = everywhere[source], everywhere[target]
+        of_edge = torch.where(free, owner[target], owner[source])
+        single = (of_edge >= 0) & (free ^ met | ~(free | met) & (owner[source] == owner[target]))
+        edges = torch.nonzero(single)[:, 0]
+        of_edge = of_edge[edges]
+        edges = edges[torch.argsort(of_edge, stable=True)]
+        counts = torch.bincount(of_edge)
+        return torch.nonzero(free & met)[:, 0], dict(enumerate(edges.split(counts.tolist())))
+
+    def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
+        """Give some nodes with these edges: a part of their induced subgraph, in the order of `at`.
+
+        Args:
+            at: int64 [m], positions in this graph, all different.
+            edge_index: int64 [2, E], positions in the new one.
+        """
+        y, ids = self.y[at], self.ids[at]
+        if self.sparse_rows is None:
+            return Graph(self.x[at], y, edge_index, ids, self.num_classes)
+        rows = self.sparse_rows.take(at)
+        if not rows.is_sparse_enough():
+            return Graph(rows.dense(), y, edge_index, ids, self.num_classes)
+        return _ThinGraph.of(rows, y, edge_index, ids, self.num_classes)
+
+    def without(self, ids: Tensor) -> Graph:
+        """Cut out what is left when these nodes and their incident edges are gone."""
+        gone = torch.isin(self.ids, ids)
+        return self.induced(self.ids[~gone])
+
+    def pairs(self) -> Tensor:
+        """List the different unordered pairs of different nodes that are joined: int64 [p, 2], ids, lower first.
+
+        An edge that stands in both directions, or several times, is one pair; self-loops are none.
+        """
+        sorted_ids, order = self._order
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(self.num_nodes, device=order.device)
+        source, target = rank[self.edge_index[0]], rank[self.edge_index[1]]
+        keys = pair_keys(torch.minimum(source, target), torch.maximum(source, target), self.num_nodes)
+        keys = without_loops(distinct(keys), self.num_nodes)
+        return torch.stack([sorted_ids[keys // self.num_nodes], sorted_ids[keys % self.num_nodes]], dim=1)
+
+    def unlinked(self, pairs: Tensor) -> Graph:
+        """Leave out every copy of these edges, in both directions; all nodes and all other edges stay.
+
+        Args:
+            pairs: int64 [t, 2], ids of the two ends of each; those not joined here change nothing.
+        """
+        pairs = pairs.to(self.ids.device)
+        pairs = pairs[self.contains(pairs).all(dim=1)]
+        ends = self.positions(pairs).sort(dim=1).values
+        gone = ends[:, 0] * self.num_nodes + ends[:, 1]
+        low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
+        return self.with_edges(self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
+
+    def with_edges(self, edge_index: Tensor) -> Graph:
+        """Give the same nodes with other edges, int64 [2, E]."""
+        other = replace(self, edge_index=edge_index)
+        if "sparse_rows" in self.__dict__:
+            # The features are the same: so is what was made of them.
+            other.__dict__["sparse_rows"] = self.sparse_rows
+        return other
+
+    def without_labels(self) -> Graph:
+        """Give the same graph with every label -1."""
+        return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+
+    def to(self, device: torch.device) -> Graph:
+        """Move every tensor to a device."""
+        if device == self.ids.device:
+            return self
+        return replace(
+            self,
+            x=self.x.to(device),
+            y=self.y.to(device),
+            edge_index=self.edge_index.to(device),
+            ids=self.ids.to(device),
+        )
+
+    def checksum(self) -> str:
+        """Hash every tensor: sha256 in hexadecimal, the same on every machine of one byte order."""
+        digest = hashlib.sha256()
+        own = [] if self.split is None else [self.split.train, self.split.val, self.split.test]
+        for tensor in (self.x, self.y, self.edge_index, self.ids, *own):
+            array = tensor.detach().cpu().contiguous().numpy()
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            # Its own memory: a copy of the edges of a large graph takes gigabytes.
+            digest.update(array.data)
+        digest.update(str(self.num_classes).encode())
+        return digest.hexdigest()
+
+
+class _ThinGraph(Graph):
+    """A subgraph that holds its sparse rows alone until someone reads `x`.
+
+    Most subgraphs are only ever multiplied as sparse; copying their zeros would take most of the
+    time of a prediction.
+    """
+
+    @classmethod
+    def of(cls, rows: SparseRows, y: Tensor, edge_index: Tensor, ids: Tensor, num_classes: int) -> Graph:
+        """Make it of rows that pay as sparse; the rest as in `Graph`."""
+        graph = object.__new__(cls)
+        # Where cached properties keep what they gave: the rows are there, the dense features are not yet.
+        graph.__dict__.update(
+            sparse_rows=rows, y=y, edge_index=edge_index, ids=ids, num_classes=num_classes, split=None
+        )
+        return graph
+
+    @cached_property
+    def x(self) -> Tensor:
+        """Give the dense features."""
+        rows = self.sparse_rows
+        assert rows is not None
+        return rows.dense()
+
+    # `dataclasses.replace` gives a graph of this class with an `x` of its own, which may not be sparse.
+
+    @property
+    def num_features(self) -> int:
+        """Count the columns of `x`."""
+        rows = self.sparse_rows
+        return super().num_features if rows is None else rows.num_columns
+
+    def without_labels(self) -> Graph:
+        """Give the same graph with every label -1."""
+        rows = self.sparse_rows
+        if rows is None:
+            return super().without_labels()
+        return self.of(rows, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+
+    def to(self, device: torch.device) -> Graph:
+        """Move every tensor to a device."""
+        rows = self.sparse_rows
+        if rows is None or device == self.ids.device:
+            return super().to(device)
+        parts = (self.y.to(device), self.edge_index.to(device), self.ids.to(device))
+        return self.of(rows.to(device), *parts, self.num_classes)

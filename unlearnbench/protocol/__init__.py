@@ -1,0 +1,5 @@
+"""What is equal for every method: splits, requests, the poison."""
+
+from unlearnbench.protocol.protocol import Protocol as Protocol
+from unlearnbench.protocol.requests import Forget as Forget
+from unlearnbench.protocol.requests import Request as Request

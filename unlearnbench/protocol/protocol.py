@@ -1,0 +1,142 @@
+"""The protocol: all that must be equal for every method: splits, request, queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.errors import UsageError
+from unlearnbench.graph import Graph, Split
+from unlearnbench.protocol.poison import Poison, inject
+from unlearnbench.protocol.requests import Forget, Request, draw, draw_edges
+
+FOLDS = 10
+VALIDATION_FOLDS = 2
+TEST_FOLDS = 1
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Settings of the protocol.
+
+    Args:
+        name: Which protocol.
+        version: Bumped when the same settings would give other splits, requests or views.
+        forget: What is forgotten.
+        own_split: Whether every repetition uses the split that the dataset comes with.
+        poison: What is injected into the training graph, and then is the request; None: nothing.
+    """
+
+    name: str = "www24"
+    version: int = 1
+    forget: Forget = field(default_factory=Forget)
+    own_split: bool = False
+    poison: Poison | None = None
+
+    def number_of(self, graph: Graph) -> int:
+        """Give how many nodes, or edges, of a graph are to be forgotten."""
+        if self.poison is not None:
+            return self.poison.nodes
+        return self.forget.number_of(graph.num_nodes if self.forget.kind == "node" else len(graph.pairs()))
+
+    def canonical(self) -> dict[str, Any]:
+        """Give the plain values a cell's key is made of."""
+        folds = [(FOLDS - VALIDATION_FOLDS - TEST_FOLDS) / FOLDS, VALIDATION_FOLDS / FOLDS, TEST_FOLDS / FOLDS]
+        values = {
+            "name": self.name,
+            "version": self.version,
+            "forget": self.forget.canonical(),
+            "split": "own" if self.own_split else folds,
+        }
+        if self.poison is None:
+            return values
+        return {**values, "forget": {"kind": "node", "injected": self.poison.nodes}, "poison": self.poison.canonical()}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The data of one repetition.
+
+    Args:
+        graph: The dataset, with what was injected.
+        split: Its parts; what was injected is among the training nodes.
+        request: What must be forgotten.
+        clean: The training nodes without what was injected; None: nothing was.
+    """
+
+    graph: Graph
+    split: Split
+    request: Request
+    clean: Tensor | None = None
+
+
+def setting(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> Setting:
+    """Make the data of a repetition, the same for every method and model.
+
+    Args:
+        protocol: Its settings.
+        graph: The dataset.
+        base: The seed a user chose.
+        dataset: Its name.
+        repetition: 0, 1, ...
+
+    Raises:
+        UsageError: The graph is too small, or the request does not fit it.
+    """
+    parts = split(graph, base, dataset, repetition)
+    if protocol.poison is None:
+        return Setting(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
+    whole, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
+    poisoned = replace(parts, train=torch.cat([parts.train, ids]))
+    return Setting(whole, poisoned, Request(ids), parts.train)
+
+
+def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
+    """Give the split the dataset comes with, else folds: repetition r tests on fold r of ten.
+
+    Ten repetitions test every labelled node once; the next ten use new folds. With a split of
+    the dataset's own, repetitions differ in their seeds and requests alone.
+
+    Args:
+        graph: The dataset.
+        base: The seed a user chose.
+        dataset: Its name.
+        repetition: 0, 1, ...
+
+    Raises:
+        UsageError: Fewer labelled nodes than folds.
+    """
+    if graph.split is not None:
+        return graph.split
+    labelled = graph.ids[graph.y >= 0].sort().values
+    if len(labelled) < FOLDS:
+        raise UsageError(
+            f"there are {len(labelled)} labelled nodes; {FOLDS} folds need at least {FOLDS}.",
+            "Use a larger graph.",
+        )
+    chance = seeds.generator(base, "folds", dataset, repetition // FOLDS)
+    shuffled = labelled[torch.randperm(len(labelled), generator=chance)]
+    folds = torch.tensor_split(shuffled, FOLDS)
+    first = repetition % FOLDS
+    order = [folds[(first + step) % FOLDS] for step in range(FOLDS)]
+    val_end = TEST_FOLDS + VALIDATION_FOLDS
+    parts = (order[val_end:], order[TEST_FOLDS:val_end], order[:TEST_FOLDS])
+    return Split(*(torch.cat(part).sort().values for part in parts))
+
+
+def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset: str, repetition: int) -> Request:
+    """Draw the request of a repetition, the same for every method and model."""
+    if protocol.forget.kind == "edge":
+        chance = seeds.generator(base, "request-edges", dataset, repetition)
+        return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), chance)
+    chance = seeds.generator(base, "request", dataset, repetition)
+    return draw(protocol.forget, train, graph.num_nodes, chance)
+
+
+def task_seed(base: int, dataset: str, repetition: int) -> int:
+    """Give the seed of a repetition's tasks, the same for every method and model."""
+    return seeds.seed(base, "task", dataset, repetition)

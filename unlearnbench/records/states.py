@@ -1,0 +1,131 @@
+"""Deployed states on disk: what a method holds after a request, as plain tensors that anything can read."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlearnbench.component import canonical_json
+from unlearnbench.errors import UsageError
+from unlearnbench.graph import Split
+from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
+
+FORMAT = 1
+_MARK = "unlearnbench_state"
+_AGAIN = "Save it again: unlearnbench run --save-state DIR --overwrite always."
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a method deploys after a request, and what it takes to use it elsewhere.
+
+    Args:
+        key: Key of the cell.
+        label: The method as tables show it.
+        cell: The cell as plain JSON values: dataset with its checksum, model and method with every
+            parameter, training, repetition, seed.
+        weights: Deployed parameters by name, `members/003/conv1.weight`; on the CPU.
+        forgotten: int64 [t], ascending ids of the nodes forgotten; of edges int64 [t, 2].
+        split: Ids of training (before the request), validation and test nodes; int64, ascending.
+        partition: int64 [[retained node id, shard], ...]; None if the method keeps no partition.
+    """
+
+    key: str
+    label: str
+    cell: Mapping[str, Any]
+    weights: Mapping[str, Tensor]
+    forgotten: Tensor
+    split: Split
+    partition: Tensor | None = None
+
+
+def save_state(state: State, path: Path) -> None:
+    """Write a state, whole or not at all.
+
+    The file is a dictionary that `torch.load(path, weights_only=True)` reads: `unlearnbench_state`
+    (the layout's version), and the names of `State`; `split` is a dictionary of `train`, `val`, `test`.
+
+    Raises:
+        WriteError: It cannot be written.
+    """
+    make_folder(path.parent)
+    split = {"train": state.split.train, "val": state.split.val, "test": state.split.test}
+    plain = {
+        _MARK: FORMAT,
+        "key": state.key,
+        "label": state.label,
+        "cell": json.loads(canonical_json(dict(state.cell))),
+        "weights": {name: _plain(value) for name, value in state.weights.items()},
+        "forgotten": _plain(state.forgotten),
+        "split": {part: _plain(ids) for part, ids in split.items()},
+        "partition": None if state.partition is None else _plain(state.partition),
+    }
+    content = io.BytesIO()
+    torch.save(plain, content)
+    write_whole(path, content.getvalue())
+
+
+def load_state(path: str | Path) -> State:
+    """Read what `run --save-state` or `Method.save` wrote; nothing in the file is run.
+
+    Args:
+        path: `DIR/KEY.pt`.
+
+    Raises:
+        UsageError: The file is not there, damaged, not a state, or of another layout.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise UsageError(f"{path} does not exist.", "Name a file DIR/KEY.pt of run --save-state DIR.")
+        wrong = wrong_checksum(path)
+        if wrong is not None:
+            raise UsageError(f"{path} is damaged: {wrong} in it has another checksum.", _AGAIN)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch says of unusual pickles is said below, in an error
+            plain = torch.load(path, map_location="cpu", weights_only=True)
+    except UsageError:
+        raise
+    except Exception as error:  # a file can fail in any way its instructions can
+        raise UsageError(f"{path} cannot be read as a state ({type(error).__name__}).", _AGAIN) from None
+    if not isinstance(plain, dict) or type(plain.get(_MARK)) is not int:
+        raise UsageError(f"{path} is not a state: it does not say which layout it has.", _AGAIN)
+    if plain[_MARK] != FORMAT:
+        raise UsageError(f"{path} has layout {plain[_MARK]}, this unlearnbench reads {FORMAT}.", _AGAIN)
+    wrong = _misfit(plain)
+    if wrong:
+        raise UsageError(f"{path} is not a whole state: {wrong}.", _AGAIN)
+    fields = {name: plain[name] for name in ("key", "label", "cell", "weights", "forgotten", "partition")}
+    return State(split=Split(*(plain["split"][part] for part in ("train", "val", "test"))), **fields)
+
+
+def _plain(value: Tensor) -> Tensor:
+    # A copy: a view would bring along all of what it is a part of.
+    return value.detach().cpu().contiguous().clone()
+
+
+def _misfit(plain: Mapping[str, Any]) -> str:
+    """Say what of a state is not what it should be; empty: nothing."""
+    for name, kind in (("key", str), ("label", str), ("cell", dict), ("weights", dict), ("split", dict)):
+        if not isinstance(plain.get(name), kind):
+            return f"it has no {name}"
+    if not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in plain["weights"].items()):
+        return "its weights are not tensors by name"
+    ids: dict[str, tuple[Any, tuple[int, ...]]] = {
+        f"split.{part}": (plain["split"].get(part), (1,)) for part in ("train", "val", "test")
+    }
+    ids["forgotten"] = (plain.get("forgotten"), (1, 2))
+    if plain.get("partition") is not None:
+        ids["partition"] = (plain["partition"], (2,))
+    for name, (value, dims) in ids.items():
+        if not isinstance(value, Tensor) or value.dtype != torch.int64 or value.dim() not in dims:
+            return f"{name} is not a tensor of ids"
+    return ""

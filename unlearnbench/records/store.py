@@ -1,0 +1,312 @@
+"""Records on disk: one strict JSON file a cell, written whole or not at all.
+
+Layout under a results folder:
+
+    records/<machine>/<dataset>/<method>/<key>.json         the outcome of a cell
+    records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
+    records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
+    machines/<machine>.json                                 what the machine is
+    partial/<machine>/<key>/*.pt                            members of a cell that is not finished: see `partial`
+
+Several processes, on one machine or many, may write into one folder: every file has one
+writer at a time, appears by a rename, and the last writer of a cell wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
+from unlearnbench.records.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
+from unlearnbench.records.unfinished import partial_folder, remove_partial, remove_partials
+
+POLICIES = ("only-missing", "busy", "never", "always")
+Policy = Literal["only-missing", "busy", "never", "always"]
+
+STALE_SECONDS = 3600.0
+_ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
+
+__all__ = [
+    "POLICIES",
+    "DamagedRecordError",
+    "Policy",
+    "Record",
+    "SchemaVersionError",
+    "Store",
+    "read_record",
+    "read_records",
+    "remove_temporaries",
+    "temporaries",
+]
+
+
+def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
+    """Read the records of all machines, outcomes and failures, in the order of their paths.
+
+    Args:
+        root: A results folder.
+        problems: Where errors of unreadable files are put; without it the first one is raised.
+
+    Raises:
+        DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
+        SchemaVersionError: A file has another schema and no list was given.
+    """
+    paths = (root / "records").glob("*/*/*/*.json")
+    for path in sorted(paths, key=lambda path: path.relative_to(root).parts):
+        if path.name.startswith("."):
+            continue
+        try:
+            yield _read_inside(path, root)
+        except UnlearnbenchError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+
+
+def temporaries(root: Path) -> list[Path]:
+    """List the temporary files under a results folder, in the order of their paths; links are not followed."""
+    return sorted(
+        Path(folder, name) for folder, _, names in os.walk(root) for name in names if TEMPORARY.fullmatch(name)
+    )
+
+
+def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
+    """Remove temporary files that killed writers left behind.
+
+    Args:
+        root: A results folder.
+        older_than: Seconds since the last write; a younger one may still be in use.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    for path in temporaries(root):
+        with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+def _read_inside(path: Path, root: Path) -> Record:
+    if leads_out(path, root):
+        raise DamagedRecordError(
+            f"{path}: a link leads out of {root}; it is not followed.", "Put the record itself there."
+        )
+    return read_record(path)
+
+
+class Store:
+    """The records of one results folder, written by one machine.
+
+    Args:
+        root: The results folder; made at the first write.
+        machine: Id of the machine that writes.
+
+    Attributes:
+        problems: Errors of damaged records that `has` met and counted as not done.
+    """
+
+    def __init__(self, root: Path, machine: str) -> None:
+        self.root = Path(root)
+        self.machine = machine
+        self.problems: list[UnlearnbenchError] = []
+
+    def folder(self, record: Record) -> Path:
+        """Give the folder of a record's files.
+
+        Raises:
+            UsageError: A link leads out of the results folder.
+        """
+        names = (self.machine, record.cell["dataset"]["name"], record.cell["method"]["name"])
+        return inside(self.root.joinpath("records", *(safe_name(name) for name in names)), self.root)
+
+    def path(self, record: Record) -> Path:
+        """Give the path of a record."""
+        return self.folder(record) / record.file_name
+
+    def has(self, key: str) -> bool:
+        """Tell whether this machine has a whole record of a cell; failures do not count.
+
+        A damaged record counts as not done, and its error is put into `problems`.
+
+        Raises:
+            SchemaVersionError: The record is of another schema: it must not be written over.
+        """
+        return self._whole(key) is not None
+
+    def find(self, key: str) -> Record | None:
+        """Read this machine's record of a cell, if it has one.
+
+        Raises:
+            DamagedRecordError: It has one that cannot be read.
+            SchemaVersionError: It has one of another schema.
+        """
+        for path in self._files(key):
+            return _read_inside(path, self.root)
+        return None
+
+    def find_failure(self, key: str) -> Record | None:
+        """Read the record of this machine's last failure of a cell, if there is one.
+
+        Raises:
+            DamagedRecordError: It cannot be read.
+            SchemaVersionError: It is of another schema.
+        """
+        for path in self._files(key, ".error.json"):
+            return _read_inside(path, self.root)
+        return None
+
+    def wanted(self, key: str, policy: Policy) -> bool:
+        """Tell whether a cell is to be run.
+
+        Args:
+            key: The cell's key.
+            policy: `only-missing`: what has no whole record of this machine, failed cells again
+                too; `busy`: that, and what was timed while other work kept the machine busy;
+                `never`: only what has no file at all, so that nothing is written over;
+                `always`: everything.
+
+        Raises:
+            UsageError: Another policy, or a link leads out of the folder where records go.
+        """
+        inside(self.root / "records" / safe_name(self.machine), self.root)
+        if policy == "always":
+            return True
+        if policy == "never":
+            return not (self._files(key) or self._files(key, ".error.json"))
+        if policy not in POLICIES:
+            raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+        record = self._whole(key)
+        return record is None or (policy == "busy" and _met_a_busy_machine(record))
+
+    def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
+        """Read the records of all machines: see `read_records`."""
+        return read_records(self.root, problems)
+
+    def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
+        """Write the outcome of a cell; what was kept of it before it was finished, and a failure of it, are removed.
+
+        Args:
+            record: An outcome, of this machine.
+            arrays: Arrays of plain numbers, kept beside it; written first, so that a record
+                never stands without its arrays.
+
+        Returns:
+            The path of the record.
+
+        Raises:
+            UsageError: A failure, another machine's record, or an array that holds objects.
+            WriteError: It cannot be written; an earlier record is still whole.
+        """
+        self._check(record, failure=False)
+        folder = make_folder(inside(self.folder(record), self.root))
+        if arrays is not None:
+            plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
+            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
+        path = folder / record.file_name
+        write_whole(path, record.to_json().encode("ascii"))
+        (folder / f"{record.key}.error.json").unlink(missing_ok=True)
+        remove_partial(partial_folder(self.root, self.machine, record.key))
+        return path
+
+    def save_failure(self, record: Record) -> Path:
+        """Write the failure of a cell; an earlier outcome of the same cell stays.
+
+        Raises:
+            UsageError: An outcome, or another machine's record.
+            WriteError: It cannot be written.
+        """
+        self._check(record, failure=True)
+        path = make_folder(inside(self.folder(record), self.root)) / record.file_name
+        write_whole(path, record.to_json().encode("ascii"))
+        return path
+
+    def arrays(self, record: Record) -> dict[str, NDArray[Any]]:
+        """Read the arrays beside a record of this machine.
+
+        Raises:
+            DamagedRecordError: They are missing or cannot be read.
+        """
+        path = self.folder(record) / f"{record.key}.npz"
+        if leads_out(path, self.root):
+            raise DamagedRecordError(
+                f"{path}: a link leads out of {self.root}; it is not followed.", "Remove the link."
+            )
+        try:
+            # numpy leaves a file it opened itself open when the archive turns out to be damaged.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+                return {name: loaded[name] for name in loaded.files}
+        except Exception as error:  # numpy raises a different class for each kind of damage
+            raise DamagedRecordError(
+                f"{path}: cannot be read ({type(error).__name__}: {error}).",
+                "Run the cell again with --overwrite always.",
+            ) from None
+
+    def save_machine(self, description: Mapping[str, Any]) -> Path:
+        """Write what the machine is, unless that already stands there."""
+        path = make_folder(inside(self.root / "machines", self.root)) / f"{safe_name(self.machine)}.json"
+        plain = {**description, "id": self.machine}
+        text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+        if not path.is_file() or path.read_bytes() != text.encode("ascii"):
+            write_whole(path, text.encode("ascii"))
+        return path
+
+    def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
+        """Remove what killed runs left behind and nobody needs: temporary files, and members of finished cells."""
+        return remove_temporaries(self.root, older_than) + remove_partials(self.root, older_than)
+
+    def _whole(self, key: str) -> Record | None:
+        """Read a cell's record; one that is damaged is put into `problems`."""
+        for path in self._files(key):
+            try:
+                return _read_inside(path, self.root)
+            except DamagedRecordError as error:
+                self.problems.append(error)
+        return None
+
+    def _files(self, key: str, ending: str = ".json") -> list[Path]:
+        if not KEY.fullmatch(key):
+            raise UsageError(f"{key!r} is not the key of a cell.", "A key is 8 to 64 hexadecimal digits.")
+        return sorted((self.root / "records" / safe_name(self.machine)).glob(f"*/*/{key}{ending}"))
+
+    def _check(self, record: Record, failure: bool) -> None:
+        if record.is_failure is not failure:
+            raise UsageError(
+                f"A record with status {record.status} cannot be saved as {'a failure' if failure else 'an outcome'}."
+            )
+        if record.machine != self.machine:
+            raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
+
+
+def _met_a_busy_machine(record: Record) -> bool:
+    # A refusal or a divergence has no time to make better.
+    return record.status == "ok" and record.provenance.get("exclusive") is not True
+
+
+def _array_name(name: str) -> str:
+    # `file` is a parameter of numpy.savez itself.
+    if not _ARRAY.fullmatch(name) or name in ("file", "allow_pickle"):
+        raise UsageError(
+            f"{name!r} cannot be the name of an array.", "Use lower-case letters, digits, _ and / between parts."
+        )
+    return name
+
+
+def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise UsageError(f"Array {name} holds objects.", "Keep arrays of plain numbers only.")
+    return array

@@ -1,0 +1,75 @@
+"""Where members of large cells are kept while the cells are not finished, and when that is removed.
+
+Layout under a results folder:
+
+    partial/<machine>/<key>/<phase>-<digest>.pt      the members of one group: see `keepers`
+
+The folder of a cell goes when its record is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+from unlearnbench.records.files import inside, safe_name
+
+
+def partial_folder(root: Path, machine: str, key: str) -> Path:
+    """Give the folder of a cell's groups.
+
+    Raises:
+        UsageError: A link leads out of the results folder.
+    """
+    return inside(root / "partial" / safe_name(machine) / key, root)
+
+
+def partial_folders(root: Path) -> list[Path]:
+    """List the folders of groups under a results folder, in the order of their paths."""
+    return sorted(path for path in (root / "partial").glob("*/*") if path.is_dir() and not path.is_symlink())
+
+
+def is_finished(folder: Path, root: Path) -> bool:
+    """Tell whether the cell of such a folder has a record: then nobody will ask for its groups again."""
+    machine, key = folder.parent.name, folder.name
+    return any((root / "records" / machine).glob(f"*/*/{key}.json"))
+
+
+def last_written(folder: Path) -> float:
+    """Give when a file of the folder was written last, in seconds since the epoch; 0 if it is gone."""
+    times = [0.0]
+    for path in (folder, *folder.glob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove a cell's groups, and the folders above that are empty then; nothing if there are none."""
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    for path in folder.iterdir():
+        path.unlink(missing_ok=True)
+    for empty in (folder, folder.parent, folder.parent.parent):
+        with contextlib.suppress(OSError):  # other cells have theirs there
+            empty.rmdir()
+
+
+def remove_partials(root: Path, older_than: float, all_of_them: bool = False) -> list[Path]:
+    """Remove groups of cells that have their record.
+
+    Args:
+        root: A results folder.
+        older_than: Seconds since the last write; younger ones may be in use.
+        all_of_them: Those of unfinished cells as well: a run would start these from the beginning.
+
+    Returns:
+        The folders that were removed.
+    """
+    removed = []
+    for folder in partial_folders(root):
+        if (all_of_them or is_finished(folder, root)) and time.time() - last_written(folder) >= older_than:
+            remove_partial(folder)
+            removed.append(folder)
+    return removed

@@ -1,0 +1,1 @@
+"""Plugins and the names of their components: loading, the catalogue, the bracket notation."""

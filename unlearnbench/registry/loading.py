@@ -1,0 +1,263 @@
+"""Loads plugins one by one, keeps failures to themselves, and fills the catalogue of components.
+
+Each plugin is called through a plugin manager of its own: what it announces is collected
+aside and enters the catalogue only when the whole plugin has succeeded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from typing import Any, Protocol
+
+import pluggy
+
+from unlearnbench import hookspecs
+from unlearnbench.errors import UsageError, nearest
+from unlearnbench.registry.brackets import NAME
+from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
+
+__all__ = [
+    "Catalogue",
+    "Entry",
+    "PluginError",
+    "PluginStatus",
+    "load_catalogue",
+    "report_problems",
+]
+
+FIRST_PARTY = "unlearnbench"
+CORE = "unlearnbench.registry.builtin"
+LOAD_ONLY = "UNLEARNBENCH_PLUGINS"
+STRICT = "UNLEARNBENCH_STRICT_PLUGINS"
+UNKNOWN = "unknown"
+
+
+class EntryPoint(Protocol):
+    """What is asked of an entry point; `importlib.metadata.EntryPoint` fits."""
+
+    @property
+    def name(self) -> str:
+        """Name the plugin."""
+        ...
+
+    @property
+    def dist(self) -> Any:
+        """Give the distribution, which has a `name` and a `version`; None: not known."""
+        ...
+
+    def load(self) -> Any:
+        """Import the plugin."""
+        ...
+
+
+class PluginError(UsageError):
+    """A plugin did not load; raised only when failures are to stop the program before it starts."""
+
+
+def load_catalogue(
+    disable: Iterable[str] = (),
+    only: Sequence[str] | None = None,
+    strict: bool | None = None,
+    entry_points: Iterable[EntryPoint] | None = None,
+) -> Catalogue:
+    """Load every plugin and collect what it announces.
+
+    Args:
+        disable: Names of plugins or distributions that are not even imported.
+        only: Load no others but these; default: the environment's `UNLEARNBENCH_PLUGINS`,
+            where it is set. What the core itself brings is always there.
+        strict: Raise at the first failure; default: `UNLEARNBENCH_STRICT_PLUGINS=1`.
+        entry_points: Instead of the installed ones.
+
+    Raises:
+        PluginError: A plugin failed and `strict` was asked for.
+    """
+    if only is None and LOAD_ONLY in os.environ:
+        only = [name.strip() for name in os.environ[LOAD_ONLY].split(",") if name.strip()]
+    strict = os.environ.get(STRICT) == "1" if strict is None else strict
+    disabled = {normal_name(name) for name in disable}
+    chosen = None if only is None else {normal_name(name) for name in only}
+    catalogue = Catalogue()
+    _register(catalogue, "core", FIRST_PARTY, _version(FIRST_PARTY), importlib.import_module(CORE))
+    found = _installed(catalogue) if entry_points is None else entry_points
+    seen: dict[tuple[str, str], str] = {}
+    for (distribution, version), point in sorted(((_identity(p.dist), p) for p in found), key=_in_order):
+        if (distribution, point.name) in seen:
+            first = seen[distribution, point.name]
+            # A checkout on the path beside its own editable installation is no surprise.
+            if (distribution, version) != (FIRST_PARTY, first):
+                catalogue.notices.append(
+                    f"Plugin {point.name} of {distribution} was found twice, as version {first} and version {version};"
+                    " the first one is used."
+                )
+            continue
+        seen[distribution, point.name] = version
+        if point.name in disabled or distribution in disabled:
+            catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", "asked for"))
+        elif chosen is not None and point.name not in chosen and distribution not in chosen:
+            catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", f"not in {LOAD_ONLY}"))
+        else:
+            try:
+                # What a plugin prints as it loads must not get into a table or JSON on standard output.
+                with contextlib.redirect_stdout(sys.stderr):
+                    _register(catalogue, point.name, distribution, version, point.load())
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever a stranger's import does, the others still load
+                if strict:
+                    raise PluginError(
+                        f"Plugin {point.name} of {distribution}: {reason_of(error)}",
+                        f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything: {STRICT}=1.",
+                    ) from error
+                catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
+    known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
+    for said, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
+        catalogue.notices += [
+            f"{said} {name}: there is no such plugin. See: unlearnbench plugins" for name in sorted(set(names) - known)
+        ]
+    return catalogue
+
+
+def _installed(catalogue: Catalogue) -> list[EntryPoint]:
+    """List the entry points of all installed distributions, of one that is found twice both times."""
+    found: list[EntryPoint] = []
+    places: set[tuple[str, str]] = set()
+    for distribution in metadata.distributions():
+        try:
+            points = [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
+        except Exception as error:  # a damaged installation of a stranger's must not stop the others
+            name, version = _identity(distribution)
+            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
+            continue
+        place = (_identity(distribution)[0], str(distribution.locate_file(""))) if points else ("", "")
+        if place not in places:  # else a folder stands on the path twice
+            found += points
+        if points and place[0] != UNKNOWN:
+            places.add(place)
+    return found
+
+
+def report_problems(catalogue: Catalogue) -> None:
+    """Tell standard error about plugins that failed, one line each, and about notices."""
+    for plugin in catalogue.plugins:
+        if plugin.status == "failed":
+            print(
+                f"warning: plugin {plugin.name} of {plugin.distribution} was not loaded: {plugin.reason}"
+                f" (remedy: fix or uninstall it, or --disable-plugin {plugin.name})",
+                file=sys.stderr,
+            )
+    for notice in catalogue.notices:
+        print(f"note: {notice}", file=sys.stderr)
+
+
+def _register(catalogue: Catalogue, name: str, distribution: str, version: str, plugin: Any) -> None:
+    """Call the hooks of one plugin and, if all went well, enter what it announced."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(plugin, name=name)
+    except pluggy.PluginValidationError as error:
+        raise UsageError(f"{' '.join(str(error).split())}. A hook has one argument, `register`.") from None
+    _check_hook_names(manager, plugin)
+    _check_hooks_are_heard(manager, plugin)
+    announced: list[Entry] = []
+    for kind, hook in hookspecs.KINDS.items():
+
+        def register(target: Any, where: str = "", *, summary: str = "", kind: str = kind) -> Any:
+            entry = _entry(kind, target, where, summary, name, distribution, version)
+            _check_free(catalogue, announced, entry)
+            announced.append(entry)
+            return target
+
+        getattr(manager.hook, hook)(register=register)
+    for entry in announced:
+        catalogue.entries[entry.kind].setdefault(entry.name, []).append(entry)
+    components = tuple(f"{entry.kind} {entry.name}" for entry in announced)
+    catalogue.plugins.append(PluginStatus(name, distribution, version, "ok", components=components))
+
+
+def _check_hook_names(manager: pluggy.PluginManager, plugin: Any) -> None:
+    try:
+        manager.check_pending()
+    except pluggy.PluginValidationError:
+        marked = [
+            name
+            for name, value in inspect.getmembers(plugin, callable)
+            if hasattr(value, f"{hookspecs.PROJECT}_impl") and name not in hookspecs.KINDS.values()
+        ]
+        raise UsageError("; ".join(_unknown_hook(name) for name in marked)) from None
+
+
+def _unknown_hook(name: str) -> str:
+    close = nearest(name, hookspecs.KINDS.values(), 1)
+    guess = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(hookspecs.KINDS.values())}"
+    return f"unknown hook {name!r}, {guess}"
+
+
+def _check_hooks_are_heard(manager: pluggy.PluginManager, plugin: Any) -> None:
+    """Refuse what pluggy would pass over in silence, so that components would just be missing."""
+    for caller in manager.get_hookcallers(plugin) or ():
+        if any("register" not in implementation.argnames for implementation in caller.get_hookimpls()):
+            raise UsageError(f"hook {caller.name!r} takes no argument `register`")
+    for name in hookspecs.KINDS.values():
+        hook = getattr(plugin, name, None)
+        if callable(hook) and not any(hasattr(hook, f"{hookspecs.PROJECT}_{mark}") for mark in ("impl", "spec")):
+            raise UsageError(f"hook {name!r} is not marked with @hookimpl")
+
+
+def _entry(kind: str, target: Any, where: str, summary: str, plugin: str, distribution: str, version: str) -> Entry:
+    if isinstance(target, str):
+        if ":" not in where:
+            raise UsageError(f"register({target!r}, {where!r}): the second argument must be 'module:Class'.")
+        return Entry(kind, _plain_name(kind, target), where, summary, distribution, version, plugin)
+    name = getattr(target, "name", None)
+    if not inspect.isclass(target) or not isinstance(name, str):
+        raise UsageError(f"register({target!r}): expected a class with a `name`, or register('name', 'module:Class').")
+    return Entry(kind, _plain_name(kind, name), target, getattr(target, "summary", ""), distribution, version, plugin)
+
+
+def _plain_name(kind: str, name: str) -> str:
+    """Refuse a name that nobody could ask for: it could not be written in a bracket."""
+    if not NAME.fullmatch(name) or ":" in name:
+        raise UsageError(f"the {kind} name {name!r} cannot be written on a command line. Use letters, digits, - and _.")
+    return name
+
+
+def _check_free(catalogue: Catalogue, announced: list[Entry], entry: Entry) -> None:
+    others = catalogue.entries[entry.kind].get(entry.name, [])
+    others = others + [other for other in announced if (other.kind, other.name) == (entry.kind, entry.name)]
+    for other in others:
+        if FIRST_PARTY in (other.distribution, entry.distribution) or other.distribution == entry.distribution:
+            raise UsageError(
+                f"the {entry.kind} name {entry.name!r} of {entry.distribution} is taken by {other.distribution}",
+                "Choose another name.",
+            )
+
+
+def _in_order(item: tuple[tuple[str, str], EntryPoint]) -> tuple[bool, str, str]:
+    """Sort first-party plugins first, so that nobody can take their names, then by name."""
+    (distribution, _), point = item
+    return distribution != FIRST_PARTY, distribution, point.name
+
+
+def _identity(distribution: Any) -> tuple[str, str]:
+    """Name a distribution and its version; damaged metadata may lack either, or not be readable."""
+    try:
+        return normal_name(distribution.name), distribution.version or "0"
+    except Exception:  # importlib raises whatever the damage leads to
+        return UNKNOWN, "0"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        warnings.warn(f"{distribution} is not installed; its version is unknown.", stacklevel=2)
+        return "0"

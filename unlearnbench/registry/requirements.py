@@ -1,0 +1,109 @@
+"""What components need beyond what their distribution installs, and whether it is there."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from unlearnbench.component import Component, Spec
+from unlearnbench.errors import UsageError
+from unlearnbench.registry.catalogue import reason_of
+
+
+@dataclass(frozen=True)
+class Need:
+    """A module that a component imports, and whether it can be imported here.
+
+    Args:
+        module: The module's name, dotted or not.
+        pip: What pip must be given: `unlearnbench[metis]`, `cupy-cuda12x`.
+        is_met: Whether the import succeeds.
+        reason: Why an installed module cannot be imported; empty if it is not installed.
+    """
+
+    module: str
+    pip: str
+    is_met: bool
+    reason: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """Give the command that installs it, quoted as every shell reads it."""
+        return f'pip install "{self.pip}"' if set(self.pip) & set("[]<>=!~; ") else f"pip install {self.pip}"
+
+    def describe(self) -> str:
+        """Say in a few words how things stand."""
+        if self.is_met:
+            return "installed"
+        if self.reason:
+            return f"installed, but cannot be imported: {self.reason}"
+        return f"not installed: {self.remedy}"
+
+
+def look_for(module: str, pip: str) -> Need:
+    """Import a module to see whether it can be used.
+
+    Only the import tells: a compiled module can be in its place and lack a library it was
+    linked with.
+
+    Args:
+        module: The module's name.
+        pip: What pip must be given to install it.
+    """
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        absent = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+        return Need(module, pip, False, "" if absent else reason_of(error))
+    except (Exception, SystemExit) as error:  # a foreign module may fail in any way; its user needs the reason
+        return Need(module, pip, False, reason_of(error))
+    return Need(module, pip, True)
+
+
+def needs_of(cls: type[Component]) -> list[Need]:
+    """Look for everything that a component's class names in `requires`.
+
+    Raises:
+        UsageError: `requires` is no mapping of module names to what pip must be given.
+    """
+    requires = cls.requires
+    if not isinstance(requires, Mapping) or not all(
+        isinstance(text, str) and text for pair in requires.items() for text in pair
+    ):
+        raise UsageError(
+            f"{cls.__name__}.requires is {requires!r}.",
+            'It maps modules to what pip must be given: {"pymetis": "unlearnbench[metis]"}.',
+        )
+    return [look_for(module, pip) for module, pip in requires.items()]
+
+
+def needs_of_tree(spec: Spec) -> Iterator[tuple[Spec, Need]]:
+    """Yield what a component and all its parts need, each with the one that needs it."""
+    for need in needs_of(spec.cls):
+        yield spec, need
+    for _, chosen in spec.parts():
+        yield from needs_of_tree(chosen)
+
+
+def check_needs(specs: Iterable[Spec]) -> None:
+    """Check that everything that components and their parts need is there.
+
+    Args:
+        specs: The components of a run.
+
+    Raises:
+        UsageError: Something is not installed or cannot be imported. Names each component and
+            module, and the line that installs all.
+    """
+    problems: dict[str, str] = {}
+    for whole in specs:
+        for spec, need in needs_of_tree(whole):
+            if need.is_met:
+                continue
+            state = f"is installed but cannot be imported: {need.reason}" if need.reason else "is not installed"
+            where = "" if spec is whole else f" of {whole.label}"
+            told = f"The {spec.kind} {spec.name!r}{where} needs the module {need.module!r}, which {state}."
+            problems.setdefault(told, need.remedy)
+    if problems:
+        raise UsageError("\n".join(problems), "\n".join(dict.fromkeys(problems.values())))

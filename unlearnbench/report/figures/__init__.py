@@ -1,0 +1,1 @@
+"""Figures: their data, and how they are drawn."""

@@ -1,0 +1,308 @@
+"""The figures of the page at the size of a paper's column and of its page, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.report.figures.colours import HEAT, INK, SHADES, SHAPES, ink_on, look
+from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
+from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import REFERENCE, group_records
+from unlearnbench.report.tables.cost import Curve, find_curves, shown_even
+
+WIDTHS = {"column": 3.35, "full": 7.0}
+"""Width in inches: one column of a page of two, and the whole page."""
+SMALL, PLAIN = 6, 7
+_LONGEST, _LINE = 62, 0.14  # characters in half a page; inches a line of the legend takes
+_TITLES = {"fit": "first training", "unlearn": "unlearning"}
+
+
+def check_figures(folder: Path) -> None:
+    """Refuse figures that could not be written, before anything is computed.
+
+    Raises:
+        UsageError: The folder is a file, or matplotlib is not installed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder.", "Name a folder for the figures; it is made if it is not there.")
+    matplotlib_module("figure")
+
+
+def write_figures(frame: pd.DataFrame, folder: Path) -> Iterator[Path]:
+    """Draw every figure there are records for, each in both widths and as PNG and PDF.
+
+    Args:
+        frame: What `load_records` gave.
+        folder: Where to; made if it is not there. Figures of the same names are replaced.
+
+    Yields:
+        Each file once it is written.
+
+    Raises:
+        UsageError: See `check_figures`.
+        NothingMatchedError: There is nothing to draw.
+    """
+    check_figures(folder)
+    found = list(find_figures(frame))
+    if not found:
+        raise NothingMatchedError("No figure: no record has an F1 and a time.", "Make some with `unlearnbench run`.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in _named(found):
+        for width in WIDTHS:
+            figure = draw(WIDTHS[width])
+            for ending in FORMATS:
+                path = folder / f"{name}-{width}{ending}"
+                # No date and no version: the same records give the same bytes.
+                stamps = {"CreationDate": None} if ending == ".pdf" else {"Software": None}
+                figure.savefig(path, format=ending[1:], dpi=300, metadata=stamps)
+                yield path
+
+
+def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], Any]]]:
+    """Yield what each figure is of, and what draws it at a width in inches.
+
+    Args:
+        frame: What `load_records` gave.
+    """
+    for group in group_records(frame):
+        found = aggregate(group)
+        if any(points(found, view)[0] for view in VIEWS):
+            yield f"f1-time {group.name}", partial(time_figure, found)
+        if any(stacks(found, moment) for moment in PHASES):
+            yield f"phases {group.name}", partial(phases_figure, found)
+        for heat in heats(found):
+            yield f"parts {group.name}", partial(heat_figure, heat)
+    for curve in find_curves(frame):
+        if lines(curve)[0]:
+            yield f"cost {curve.name}", partial(cost_figure, curve)
+
+
+def time_figure(found: Aggregate, width: float) -> Any:
+    """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
+    figure, panels = _panels(width, 2, 2.1, sharey=True)
+    shown: dict[str, Any] = {}
+    for panel, view in zip(panels, VIEWS, strict=True):
+        drawn, _ = points(found, view)
+        tagged = tags((one.row, one.method) for one in drawn)
+        for one in drawn:
+            x, y = one.seconds, 100 * one.score
+            # A bar that reaches 0 has no left end on this axis: it is cut where the axis ends.
+            left = min(one.seconds_sd or 0.0, 0.999 * x)
+            spread = None if one.score_sd is None else [100 * one.score_sd]
+            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [one.seconds_sd or 0.0]], **_marked(one.method))
+            shown[_tagged(one.row, tagged)] = one.method
+            if one.row in tagged:
+                panel.annotate(
+                    tagged[one.row], (x, y), xytext=(4, 3), textcoords="offset points", fontsize=SMALL, zorder=5
+                )
+            if one.row == REFERENCE:
+                panel.axvline(x, color=INK, linewidth=0.5, linestyle=":")
+                panel.axhline(y, color=INK, linewidth=0.5, linestyle=":")
+        panel.set_xscale("log")
+        if drawn:
+            least, most = min(one.seconds for one in drawn), max(one.seconds + (one.seconds_sd or 0.0) for one in drawn)
+            panel.set_xlim(least / 2, 1.3 * most)
+            _tick(panel, "x", least / 2, 1.3 * most)
+        # Side by side the panels have one axis.
+        beside = "micro-F1, %" if width < 5 or view == VIEWS[0] else ""
+        _dress(panel, f"view {view}", "unlearning time, s", beside)
+    _legend(figure, shown, width)
+    return _titled(figure, found.group.name)
+
+
+def phases_figure(found: Aggregate, width: float) -> Any:
+    """Draw time per phase as stacked bars, the first training beside unlearning."""
+    rows = [str(row) for row in found.data["method"]]
+    figure, panels = _panels(width, 2, 0.4 + 0.25 * len(rows))
+    for panel, moment in zip(panels, PHASES, strict=True):
+        by_row = {one.row: one for one in stacks(found, moment)}
+        longest = max((one.whole for one in by_row.values()), default=1.0)
+        for at, row in enumerate(rows):
+            # Smaller where it would leave its panel, and never a reason to make the panel narrower.
+            size = SMALL * min(1.0, _LONGEST / len(row))
+            panel.text(0, at - 0.16, row, fontsize=size, va="bottom").set_in_layout(False)
+            if row not in by_row:
+                continue
+            left, one = 0.0, by_row[row]
+            for phase, seconds in one.parts.items():
+                # Thinner than its outline: it would be a thick line and nothing else.
+                if seconds > 0.004 * longest or seconds == one.whole:
+                    colour = (look(one.method).colour, SHADES[phase])
+                    panel.barh(at + 0.08, seconds, 0.42, left=left, color=colour, edgecolor=INK, linewidth=0.3)
+                left += seconds
+            panel.text(left + 0.015 * longest, at + 0.08, f"{one.whole:.3g}", fontsize=SMALL, va="center")
+        panel.set_yticks([])
+        panel.set(ylim=(len(rows) - 0.5, -0.75), xlim=(0, 1.12 * longest))
+        _dress(panel, _TITLES[moment], "mean seconds", "")
+        panel.spines["left"].set_visible(False)
+    handles = [
+        matplotlib_module("patches").Patch(facecolor=("#5A5A5A", shade), edgecolor=INK, linewidth=0.3, label=names)
+        for shade, names in shaded().items()
+    ]
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=4 if width > 5 else 2, fontsize=SMALL, frameon=False
+    )
+    return _titled(figure, found.group.name)
+
+
+def shaded() -> dict[float, str]:
+    """Map each opacity to the phases that have it."""
+    named: dict[float, list[str]] = {}
+    for phase, shade in SHADES.items():
+        named.setdefault(shade, []).append(phase)
+    return {shade: ", ".join(names) for shade, names in named.items()}
+
+
+def heat_figure(heat: Heat, width: float) -> Any:
+    """Draw mean micro-F1 of every partitioner with every aggregator, a panel a view."""
+    size = (len(heat.partitioners), len(heat.aggregators))
+    figure, panels = _panels(width, 2, 0.75 + 0.24 * size[0])
+    low, high = min(heat.scores.values(), default=0.0), max(heat.scores.values(), default=0.0)
+    for panel, view in zip(panels, VIEWS, strict=True):
+        for at, partitioner in enumerate(heat.partitioners):
+            for along, aggregator in enumerate(heat.aggregators):
+                score = heat.scores.get((view, partitioner, aggregator))
+                step = 0 if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
+                colour = "#ffffff" if score is None else HEAT[step]
+                tile = matplotlib_module("patches").Rectangle((along, at), 1, 1, facecolor=colour, edgecolor="#ffffff")
+                panel.add_patch(tile)
+                text = "-" if score is None else f"{100 * score:.1f}"
+                panel.text(along + 0.5, at + 0.5, text, ha="center", va="center", fontsize=SMALL, color=ink_on(colour))
+        panel.set(xlim=(0, size[1]), ylim=(size[0], 0))
+        panel.set_xticks([at + 0.5 for at in range(size[1])], heat.aggregators, rotation=20, ha="right")
+        panel.set_yticks([at + 0.5 for at in range(size[0])], heat.partitioners)
+        _dress(panel, f"view {view}, micro-F1 %", "", "")
+        panel.spines[["left", "bottom"]].set_visible(False)
+        panel.tick_params(length=0)
+    return _titled(figure, heat.found.group.name)
+
+
+def cost_figure(curve: Curve, width: float) -> Any:
+    """Draw unlearning time against deletions; a ring stands where Retrain becomes as fast."""
+    figure, (panel,) = _panels(width, 1, 2.4)
+    names = dict(zip(curve.part["row"], curve.part["method_name"], strict=True))
+    drawn, _ = lines(curve)
+    tagged = tags((row, names[row]) for row in drawn)
+    shown: dict[str, Any] = {}
+    for row, part in drawn.items():
+        seconds, spreads = part["seconds"].astype("float64"), part["sd"].astype("float64")
+        low = spreads.fillna(0.0).clip(upper=0.999 * seconds)
+        panel.errorbar(
+            part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **_marked(names[row]) | {"linestyle": "-"}
+        )
+        even = curve.even.get(row)
+        said = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
+        shown[said] = names[row]
+        if row in tagged:
+            last = (part["deletions"].iloc[-1], seconds.iloc[-1])
+            panel.annotate(tagged[row], last, xytext=(4, 3), textcoords="offset points", fontsize=SMALL)
+        base = next((other for name, other in drawn.items() if names[name] == REFERENCE), None)
+        if even and base is not None:
+            panel.plot([even], [between(base, even)], "o", markersize=9, markerfacecolor="none", markeredgecolor=INK)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    counts = sorted({int(count) for part in drawn.values() for count in part["deletions"]})
+    means = [float(value) for part in drawn.values() for value in part["seconds"]]
+    tops = [float(value) for part in drawn.values() for value in part["seconds"] + part["sd"].fillna(0.0)]
+    limits = (min(means) / 1.6, max(tops) * 1.2)
+    panel.set_ylim(limits)
+    _tick(panel, "y", *limits)
+    panel.set_xticks(counts, [str(count) for count in counts])
+    _dress(panel, "", "deletions in one request", "unlearning time, s")
+    _legend(figure, shown, width, most=2)
+    return _titled(figure, curve.name)
+
+
+def between(part: pd.DataFrame, count: float) -> float:
+    """Find a height on the straight line between two points of a curve, both axes logarithmic.
+
+    Args:
+        part: Columns `deletions`, in their order, and `seconds`.
+        count: Deletions, within those of the curve.
+    """
+    pairs = list(zip(part["deletions"].astype(float), part["seconds"].astype(float), strict=True))
+    for (left, low), (right, high) in itertools.pairwise(pairs):
+        if left <= count <= right:
+            return float(low * (high / low) ** (math.log(count / left) / math.log(right / left)))
+    return pairs[-1][1]
+
+
+def _panels(width: float, number: int, height: float, sharey: bool = False) -> tuple[Any, Sequence[Any]]:
+    """Make a figure with panels side by side on a whole page, one above the other in a column."""
+    rows, columns = (1, number) if width > 5 else (number, 1)
+    # No pyplot: it would keep the figure and look for a screen.
+    figure = matplotlib_module("figure").Figure(figsize=(width, rows * height + 0.6), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
+
+
+def _tick(panel: Any, axis: str, low: float, high: float) -> None:
+    """Put plain numbers on a logarithmic axis: 1, 2 and 5 of each power of ten, or the powers where these are many."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    inside = [(one, one * 10.0**power) for power in powers for one in (1, 2, 5) if low <= one * 10.0**power <= high]
+    tens = [value for one, value in inside if one == 1]
+    ticks = tens if len(inside) > 6 and len(tens) > 1 else [value for _, value in inside]
+    panel.minorticks_off()
+    getattr(panel, f"set_{axis}ticks")(ticks, [f"{value:g}" for value in ticks])
+
+
+def _marked(method: str) -> dict[str, Any]:
+    """Give how a method's points look."""
+    one = look(method)
+    marker = {"marker": SHAPES[one.shape], "markersize": 5.5, "markeredgecolor": INK, "markeredgewidth": 0.5}
+    return marker | {"color": one.colour, "linestyle": "none", "ecolor": INK, "elinewidth": 0.6, "linewidth": 1.4}
+
+
+def _tagged(row: str, tagged: Mapping[str, str]) -> str:
+    return f"{tagged[row]} {row}" if row in tagged else row
+
+
+def _dress(panel: Any, title: str, below: str, beside: str) -> None:
+    panel.set_title(title, fontsize=PLAIN)
+    panel.set_xlabel(below, fontsize=PLAIN)
+    panel.set_ylabel(beside, fontsize=PLAIN)
+    panel.tick_params(labelsize=SMALL)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(figure: Any, shown: Mapping[str, str], width: float, most: int = 4) -> None:
+    line = matplotlib_module("lines").Line2D
+    handles = [line([], [], label=label, **_plain(method)) for label, method in shown.items()]
+    longest = max(map(len, shown), default=0)
+    columns = max(1, min(most, int(width * 17 / (longest + 5))))
+    # Beyond the lines there is room for, the figure grows: it would be drawn over.
+    figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(shown) / columns) - 4))
+    size = SMALL * min(1.0, width * 17 / (longest + 5))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
+
+
+def _plain(method: str) -> dict[str, Any]:
+    return {name: value for name, value in _marked(method).items() if name not in ("ecolor", "elinewidth")}
+
+
+def _titled(figure: Any, name: str) -> Any:
+    figure.suptitle(name, fontsize=PLAIN)
+    return figure
+
+
+def _named(found: Sequence[tuple[str, Callable[[float], Any]]]) -> Iterator[tuple[str, Callable[[float], Any]]]:
+    """Turn what figures are of into names of files, no two of them the same."""
+    taken: set[str] = set()
+    for what, draw in found:
+        plain = re.sub(r"[^a-z0-9.]+", "-", what.lower().replace(" %", "pc")).strip("-")[:100]
+        name, number = plain, 1
+        while name in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name)
+        yield name, draw

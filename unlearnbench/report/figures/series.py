@@ -1,0 +1,193 @@
+"""What figures show, as numbers: the page and the figures on paper draw the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import DataError
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.contrasts import overlap
+from unlearnbench.report.frame.record_groups import narrowed
+from unlearnbench.report.frame.timed import quiet_records, timed_records
+from unlearnbench.report.tables.cost import Curve
+from unlearnbench.report.tables.factorial import find_grids, matrix
+from unlearnbench.report.tables.table import Table, shown_statuses
+from unlearnbench.statistics.averages import mean
+
+OTHER = "other"
+PHASES: dict[str, tuple[str, dict[str, str]]] = {
+    "fit": (
+        "fit_seconds",
+        {"partition": "partition_seconds", "train": "train_seconds", "aggregator": "aggregate_seconds"},
+    ),
+    "unlearn": (
+        "unlearn_seconds",
+        {
+            "retrain": "unlearn_retrain_seconds",
+            "update": "unlearn_update_seconds",
+            "aggregator": "unlearn_aggregate_seconds",
+        },
+    ),
+}
+"""Moment to the column of its whole, and its parts in the order they are drawn; what is left is `other`."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Micro-F1 after the request against unlearning time; means and sample standard deviations.
+
+    Args:
+        row: The row of the table.
+        method: The name of its method, which gives it its look.
+        seconds: Mean seconds.
+        seconds_sd: Their spread; None of fewer than two repetitions.
+        score: Mean micro-F1, 0 to 1.
+        score_sd: Its spread.
+    """
+
+    row: str
+    method: str
+    seconds: float
+    seconds_sd: float | None
+    score: float
+    score_sd: float | None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a moment in the life of a method took, phase by phase.
+
+    Args:
+        row: The row of the table.
+        method: The name of its method.
+        whole: Mean seconds.
+        parts: Phase to mean seconds; with `other` they are the whole.
+    """
+
+    row: str
+    method: str
+    whole: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """Micro-F1 of every partitioner with every aggregator.
+
+    Args:
+        found: The group.
+        table: The table `factorial`, its matrix.
+        partitioners: Its rows.
+        aggregators: Its columns.
+        scores: (view, partitioner, aggregator) to mean micro-F1, 0 to 1; what has no record is not there.
+    """
+
+    found: Aggregate
+    table: Table
+    partitioners: Sequence[str]
+    aggregators: Sequence[str]
+    scores: Mapping[tuple[str, str, str], float]
+
+
+def method_names(found: Aggregate) -> dict[str, str]:
+    """Map each row of a group to the name of its method."""
+    frame = found.group.frame
+    return {str(row): str(name) for row, name in zip(frame["row"], frame["method_name"], strict=True)}
+
+
+def tags(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Number the rows of a figure that share a method, and so its look; others have no tag.
+
+    Args:
+        rows: Row and name of its method, in the order of the figure.
+    """
+    by_method: dict[str, list[str]] = {}
+    for row, method in rows:
+        by_method.setdefault(method, []).append(row)
+    shared = [row for alike in by_method.values() if len(alike) > 1 for row in alike]
+    return {row: str(at + 1) for at, row in enumerate(shared)}
+
+
+def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
+    """Give the points of a view, and the rows that have none with the reason."""
+    names, drawn, lacking = method_names(found), [], {}
+    for (_, row), status in zip(found.data.iterrows(), shown_statuses(found.data), strict=True):
+        score, seconds = row[f"f1_micro_{view}_mean"], row["unlearn_seconds_mean"]
+        name = str(row["method"])
+        if pd.isna(score) or pd.isna(seconds) or seconds <= 0:
+            lacking[name] = status or ("no F1" if pd.isna(score) else "no time")
+            continue
+        spreads = (_known(row[column]) for column in ("unlearn_seconds_sd", f"f1_micro_{view}_sd"))
+        seconds_sd, score_sd = spreads
+        drawn.append(Point(name, names[name], float(seconds), seconds_sd, float(score), score_sd))
+    return drawn, lacking
+
+
+def stacks(found: Aggregate, moment: str) -> list[Stack]:
+    """Give the time of each row at a moment, split by phase.
+
+    A phase stands apart where every timed record has it; the rest of the whole is `other`.
+
+    Args:
+        found: The group.
+        moment: A key of `PHASES`.
+    """
+    names = method_names(found)
+    _, timed, _ = timed_records(found.group)
+    column, columns = PHASES[moment]
+    drawn = []
+    for row in found.group.rows:
+        cells = quiet_records(timed[(timed["row"] == row) & timed[column].notna()])
+        whole = mean(cells[column])
+        if whole is None:
+            continue
+        parts = {name: value for name, phase in columns.items() if (value := _mean_of_all(cells[phase])) is not None}
+        parts[OTHER] = max(0.0, whole - sum(parts.values()))
+        drawn.append(Stack(row, names[row], whole, parts))
+    return drawn
+
+
+def heats(found: Aggregate) -> list[Heat]:
+    """Find the grids of partitioners and aggregators in a group."""
+    drawn = []
+    for design in find_grids(found):
+        part = aggregate(narrowed(found.group, set(design.rows.values())))
+        try:
+            ratio, _ = overlap(part)
+        except DataError:  # without a known split nothing can be compared, and the table is refused
+            continue
+        table = matrix("factorial", part, design, ratio)
+        data = table.data[table.data["f1_micro_mean"].notna()]
+        scores = {
+            (str(row["view"]), str(row["partitioner"]), str(row["aggregator"])): float(row["f1_micro_mean"])
+            for _, row in data.iterrows()
+        }
+        drawn.append(Heat(part, table, design.levels["partitioner"], design.levels["aggregator"], scores))
+    return drawn
+
+
+def lines(found: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Give the rows of a curve that have two numbers of deletions or more, and name those that have one."""
+    parts = {str(row): part for row, part in found.data[found.data["seconds"].notna()].groupby("method", sort=False)}
+    drawn = {row: part for row, part in parts.items() if len(part) > 1}
+    return drawn, [row for row in parts if row not in drawn]
+
+
+def setting(found: Aggregate) -> dict[str, Any]:
+    """Give what sets a group apart beside its dataset and model, as plain values."""
+    facets = found.group.facets
+    whole = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}
+    return {**whole, "device": facets["device"]}
+
+
+def _mean_of_all(values: pd.Series[Any]) -> float | None:
+    return mean(values) if values.notna().all() else None
+
+
+def _known(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)

@@ -1,0 +1,1 @@
+"""Records as a data frame: reading, grouping, averaging, pairing."""

@@ -1,0 +1,115 @@
+"""From the records of a group to one row of raw numbers per method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.records.record import FAILURES
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import UNIT, Group, known, one_record_a_cell, reference_row
+from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_notes, quiet_records, timed_records
+from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
+
+METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1_micro", "val_f1_macro")
+TIMES = ("unlearn_seconds", "partition_seconds", "train_seconds", "aggregate_seconds", "fit_seconds")
+COUNTS = ("shards_hit", "node_epochs", "steps")
+MEMORY = ("unlearn_peak_gpu_mib", "fit_peak_gpu_mib", "unlearn_peak_rss_mib", "fit_peak_rss_mib")
+STATUSES = ("diverged", "refused", "failed", "missing")
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """The numbers of one group.
+
+    Args:
+        group: Where they come from.
+        data: One row per method in the order of `group.rows`. `n`: repetitions with status ok;
+            `expected`: repetitions that any method of the group has. `<metric>_<view>_mean`,
+            `_sd`: as stored, sample standard deviation. `<time>_mean`, `_sd` in seconds, over
+            `time_n` records of `machine`, of which `quiet_n` met a quiet machine: all of them,
+            where three or more did. `times_retrain`: geometric mean over `times_retrain_n`
+            repetitions of the unlearning time divided by Retrain's. Memory in MiB: mean over
+            the same records as times; counts: over all of the machine's.
+            `diverged`, `refused`, `failed`, `missing`: repetitions.
+        chosen: The records the metrics come from, one row per cell and view.
+        machine: The machine whose times are used; empty if there is none.
+        notes: What was left out, and why.
+        time_notes: What was left out of times and memory alone, and why.
+    """
+
+    group: Group
+    data: pd.DataFrame
+    chosen: pd.DataFrame = field(repr=False)
+    machine: str
+    notes: tuple[str, ...]
+    time_notes: tuple[str, ...]
+
+
+def aggregate(group: Group) -> Aggregate:
+    """Average over repetitions; nothing that failed, diverged or was refused is in any mean."""
+    chosen, notes = one_record_a_cell(group)
+    machine, timed, time_notes = timed_records(group)
+    reference, lack = reference_row(group)
+    if lack:
+        time_notes.append(f"No ratio: {lack}.")
+    time_notes += quiet_notes(timed)
+    rows = []
+    for name in group.rows:
+        cells = chosen[chosen["row"] == name]
+        row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
+        row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"])
+        mine = timed[timed["row"] == name]
+        row |= _costs(quiet_records(mine), mine) | _ratio(mine, timed[timed["row"] == reference])
+        rows.append(row)
+    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes))
+
+
+def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
+    status = cells.drop_duplicates(UNIT)["status"]
+    kinds = status[status.isin(FAILURES)].value_counts()
+    return {
+        "n": int((status == "ok").sum()),
+        "expected": units,
+        "diverged": int((status == "diverged").sum()),
+        "refused": int((status == "refused").sum()),
+        "failed": int(kinds.sum()),
+        "missing": units - len(status),
+        "failures": ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds.index)),
+    }
+
+
+def _metrics(ok: pd.DataFrame) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for view in VIEWS:
+        seen = ok[ok["view"] == view]
+        for metric in METRICS:
+            values = known(seen[metric]) if metric in seen else []
+            found[f"{metric}_{view}_mean"] = mean(values)
+            found[f"{metric}_{view}_sd"] = sample_sd(values)
+            found[f"{metric}_{view}_n"] = len(values)
+    return found
+
+
+def _costs(timed: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
+    quiet = int(is_quiet(timed).sum())
+    found: dict[str, Any] = {"time_n": len(known(timed["unlearn_seconds"])), "quiet_n": quiet, "timed": len(timed)}
+    for name in TIMES:
+        values = known(timed[name])
+        found[f"{name}_mean"], found[f"{name}_sd"] = mean(values), sample_sd(values)
+    for name in MEMORY:
+        found[name] = mean(known(timed[name]))
+    for name in COUNTS:
+        found[name] = mean(known(counted[name]))
+    for kind in ("gpu", "rss"):
+        found[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
+    return found
+
+
+def _ratio(timed: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:
+    pairs = paired_times(timed, reference)
+    ratios = [pair.mine / pair.other for pair in pairs]
+    quiet = sum(pair.quiet for pair in pairs)
+    return {"times_retrain": geometric_mean(ratios), "times_retrain_n": len(ratios), "ratio_quiet_n": quiet}

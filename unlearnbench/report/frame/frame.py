@@ -1,0 +1,273 @@
+"""From records to a data frame: one row per record and view, nothing averaged, nothing left out."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.records.record import FAILURES, Record
+from unlearnbench.records.store import read_records
+from unlearnbench.registry.brackets import Bracket, parse_bracket
+
+VIEWS = ("shard", "full")
+
+# Parts of `fit` are named alone or below it, depending on who opened the phase.
+PHASE_SECONDS = {
+    "fit_seconds": ("fit",),
+    "partition_seconds": ("partition", "fit/partition"),
+    "train_seconds": ("train", "fit/train"),
+    "aggregate_seconds": ("aggregate", "fit/aggregate"),
+    "unlearn_locate_seconds": ("unlearn/locate",),
+    "unlearn_retrain_seconds": ("unlearn/retrain",),
+    "unlearn_update_seconds": ("unlearn/update",),
+    "unlearn_aggregate_seconds": ("unlearn/aggregate",),
+    "first_predict_seconds": ("predict-first",),
+    "second_predict_seconds": ("predict-second",),
+}
+CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
+FIT_PHASES = ("fit", "partition", "train", "aggregate")
+MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
+
+TEXT = (
+    *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
+    *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
+    *("method", "method_name", "method_config", "label", "preset", "claim", "view"),
+    *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
+    *("packages", "plugins", "error_type", "notes", "deployed"),
+)
+NUMBERS = (
+    *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
+    *(f"unlearn_{name}" for name in MEMORY),
+    *(f"fit_{name}" for name in MEMORY),
+    *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
+    *("edges_kept", "label_entropy", "graph_entropy"),
+    *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
+)
+TRUTHS = ("unchanged", "exclusive")
+ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
+ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
+
+
+def load_records(path: str | Path) -> pd.DataFrame:
+    """Read a results folder into a data frame: one row per record and view.
+
+    Args:
+        path: A folder with a folder `records` in it, or that folder.
+
+    Returns:
+        Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
+        `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
+        method's `claim` (empty where the record has none), the cell's `status`, the `view`, each
+        metric after the request (`f1_micro`) and before it (`f1_micro_before`), times in seconds,
+        peaks of memory in MiB, counts, and where it ran; `deployed`, a digest of the deployed
+        parameters, and whether forgetting left them `unchanged`.
+        What was not measured is missing, never 0. A failure has one row per view as well,
+        without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
+        warned about, too.
+
+    Raises:
+        NothingMatchedError: There is no readable record.
+    """
+    root = results_root(Path(path))
+    problems: list[UnlearnbenchError] = []
+    found = list(read_records(root, problems))
+    records = [record for record in found if not record.is_audit]
+    for problem in problems:
+        warnings.warn(str(problem), stacklevel=2)
+    if not records:
+        unread = f" ({len(problems)} files could not be read; first: {problems[0].message})" if problems else ""
+        unread += " of runs, only of audits" if found else ""
+        raise NothingMatchedError(
+            f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."
+        )
+    return frame_of(records, [problem.message for problem in problems])
+
+
+def results_root(path: Path) -> Path:
+    """Give the results folder, whether it is named itself or the folder `records` in it."""
+    return path.parent if path.name == "records" and not (path / "records").is_dir() else path
+
+
+def frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.DataFrame:
+    """Make the data frame of records at hand: see `load_records`."""
+    rows = [row for record in records for row in _rows(record)]
+    metrics = sorted(
+        {name for row in rows for name in row} - {*TEXT, *NUMBERS, *TRUTHS, "repetition", "seed", "threads"}
+    )
+    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, *TRUTHS, "threads"])
+    for name in TEXT:
+        frame[name] = frame[name].astype("object").where(frame[name].notna(), "")
+    for name in (*NUMBERS, *metrics):
+        frame[name] = frame[name].astype("float64")
+    for name in TRUTHS:
+        frame[name] = frame[name].astype("boolean")
+    frame["threads"] = frame["threads"].astype("Int64")
+    # One block of memory a type: a frame put together column by column is slow to take rows from.
+    frame = frame.sort_values(list(ROW_ORDER), kind="stable", ignore_index=True).copy()
+    frame.attrs["problems"] = list(problems)
+    return frame
+
+
+def canonical(value: Any) -> str:
+    """Write plain values as canonical JSON: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def shown_method(label: str, preset: str) -> str:
+    """Name a method with its preset behind it: `graphrevoker[sem_weight=0] (paper)`."""
+    if not preset:
+        return label
+    try:
+        bracket = parse_bracket(label)
+    except UsageError:  # a plugin may label its rows as it likes
+        return f"{label} ({preset})"
+    rest = {key: value for key, value in bracket.arguments.items() if key != "preset"}
+    return f"{Bracket(bracket.name, rest)} ({preset})"
+
+
+def shown_forget(forget: Mapping[str, Any]) -> str:
+    """Say in a few words what is forgotten."""
+    if set(forget) == {"kind", "ratio"}:
+        return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
+    if set(forget) == {"kind", "count"}:
+        return _counted(forget["count"], "", forget["kind"])
+    if set(forget) == {"kind", "injected"}:
+        return _counted(forget["injected"], "injected ", forget["kind"])
+    if set(forget) == {"kind", "ids"}:
+        return _counted(len(forget["ids"]), "named ", forget["kind"])
+    return canonical(forget)
+
+
+def _counted(count: int, how: str, kind: str) -> str:
+    return f"{count} {how}{kind}{'' if count == 1 else 's'}"
+
+
+def _rows(record: Record) -> list[dict[str, Any]]:
+    common = {**_cell(record), **_costs(record), **_provenance(record)}
+    views = sorted({view for views in record.metrics.values() for view in views}) or list(VIEWS)
+    rows = []
+    for view in views:
+        row = {**common, "view": view}
+        for metric, by_view in record.metrics.items():
+            values = by_view.get(view, {})
+            row[metric] = values.get("after")
+            row |= {f"{metric}_{moment}": value for moment, value in values.items() if moment != "after"}
+        rows.append(row)
+    return rows
+
+
+def _cell(record: Record) -> dict[str, Any]:
+    cell = record.cell
+    method, preset = cell["method"], str(cell["method"].get("preset", ""))
+    return {
+        "key": record.key,
+        "status": record.status,
+        "machine": record.machine,
+        "device": str(cell.get("device", "")),
+        "protocol": cell["protocol"]["name"],
+        "protocol_config": canonical(cell["protocol"]),
+        "forget": shown_forget(cell["protocol"].get("forget", {})),
+        "dataset": cell["dataset"]["name"],
+        "dataset_sha256": str(cell["dataset"].get("sha256", "")),
+        "dataset_config": canonical({name: value for name, value in cell["dataset"].items() if name != "sha256"}),
+        "model": cell["model"]["name"],
+        "model_config": canonical(cell["model"]),
+        "training_config": canonical(cell.get("training", {})),
+        "other_config": canonical({name: value for name, value in cell.items() if name not in CELL_PARTS}),
+        "method": shown_method(record.label, preset),
+        "method_name": method["name"],
+        "method_config": canonical(method),
+        "label": record.label,
+        "preset": preset,
+        "claim": (record.claim or {}).get("claim", ""),
+        "repetition": cell["repetition"],
+        "seed": cell["seed"],
+    }
+
+
+def _costs(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = {"unlearn_seconds": record.unlearn_seconds}
+    for column, names in PHASE_SECONDS.items():
+        seconds = [phase.get("seconds") for phase in record.phases if phase.get("name") in names]
+        known = [value for value in seconds if value is not None]
+        found[column] = math.fsum(known) if known and len(known) == len(seconds) else None
+    for name in MEMORY:
+        found[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
+        found[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
+    for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
+        found[name] = record.counts.get(name)
+    found |= _by_member(record)
+    counts = [request.get("count") for request in record.requests]
+    found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
+    for name in ("edges_kept", "label_entropy", "graph_entropy"):
+        value = (record.partition or {}).get(name)
+        found[name] = value if isinstance(value, int | float) else None
+    return found
+
+
+def _by_member(record: Record) -> dict[str, float]:
+    """Give what the first training cost member by member, where members were trained one by one.
+
+    `serial_seconds`: all of them; `longest_seconds`: what is left with as many machines as members;
+    `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i; unknown
+    where a member was trained in several steps, the later of which may be all that a deletion costs.
+    """
+    if not record.cell.get("training", {}).get("one_by_one"):
+        return {}
+    head = "train/member-"
+    rows = [(str(p["name"]).removeprefix(head), p.get("seconds")) for p in record.phases if p["name"].startswith(head)]
+    if not rows:
+        # One network is not timed apart from its training.
+        rows = [("000", next((p.get("seconds") for p in record.phases if p["name"] == "train"), None))]
+    steps: dict[int, list[float]] = {}
+    for member, value in rows:
+        if value is not None:
+            steps.setdefault(int(member), []).append(value)
+    sizes = (record.partition or {}).get("sizes") or [1]
+    if sum(map(len, steps.values())) < len(rows) or max(steps, default=0) >= len(sizes):
+        return {}
+    times = {member: math.fsum(values) for member, values in steps.items()}
+    found = {"serial_seconds": math.fsum(times.values()), "longest_seconds": max(times.values())}
+    if len(rows) == len(times):
+        found["expected_seconds"] = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
+    return found
+
+
+def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:
+    """Find the highest reading among phases of these names and those inside them."""
+    found = [phase.get(reading) for phase in record.phases if str(phase.get("name")).partition("/")[0] in heads]
+    known = [float(value) for value in found if isinstance(value, int | float)]
+    return max(known, default=None)
+
+
+def _provenance(record: Record) -> dict[str, Any]:
+    source = record.provenance
+    packages = source.get("packages") or {}
+    memory = source.get("readings") or {}
+    reasons = memory.get("reasons") or {}
+    exclusive, threads = source.get("exclusive"), source.get("threads")
+    return {
+        "unlearn_gpu_reason": reasons.get("peak_gpu_mib", ""),
+        "unlearn_rss_reason": reasons.get("peak_rss_mib", ""),
+        "rss_source": (memory.get("sources") or {}).get("rss", ""),
+        "backend": str(source.get("backend") or ""),
+        "exclusive": exclusive if isinstance(exclusive, bool) else None,
+        "threads": threads if isinstance(threads, int) else None,
+        "started": str(source.get("started") or ""),
+        "git": str(source.get("git") or "") + ("+dirty" if source.get("dirty") else ""),
+        "torch": str(packages.get("torch") or ""),
+        "unlearnbench": str(packages.get("unlearnbench") or ""),
+        "packages": canonical(packages),
+        "plugins": canonical(source.get("plugins") or {}),
+        "deployed": canonical(record.digests["after"]) if record.digests.get("after") else "",
+        "unchanged": record.digests.get("unchanged"),
+        "error_type": record.error["type"] if record.error and record.status in FAILURES else "",
+        "notes": " ".join(record.notes),
+    }

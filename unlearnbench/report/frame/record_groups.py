@@ -1,0 +1,182 @@
+"""Which records may be averaged, which stand apart, and which one counts where a cell has several."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.records.record import FAILURES
+from unlearnbench.report.frame.frame import canonical
+
+REFERENCE = "retrain"
+GROUP = ["protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device"]
+GROUP += ["other_config"]
+UNIT = ["seed", "repetition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """All records that may stand in one table: they differ in method, repetition and machine only.
+
+    Args:
+        name: Dataset, model, device and request; with what sets it apart where another group
+            would have the same name.
+        facets: What all records share, as text: `protocol`, `forget`, `dataset`,
+            `dataset_sha256`, `model`, `device`, and `*_config`, the canonical JSON of `protocol`,
+            `dataset`, `model`, `training` and whatever `other` a cell holds.
+        frame: One row per record and view; column `row` names the row of a table.
+        rows: The rows of a table in their order: the reference, then methods by name.
+    """
+
+    name: str
+    facets: Mapping[str, str]
+    frame: pd.DataFrame = field(repr=False)
+    rows: tuple[str, ...]
+
+    @cached_property
+    def units(self) -> int:
+        """Count the repetitions that any method has a record of, failed ones too."""
+        return len(self.frame[UNIT].drop_duplicates())
+
+
+def group_records(frame: pd.DataFrame) -> list[Group]:
+    """Split a frame into groups, in the order of dataset, model, protocol, training and device.
+
+    Records of different dataset checksums, protocols, versions or parameters of the model, or
+    training settings never share a group. Within one, methods of one name but different
+    versions or parameters are different rows, named with what differs.
+    """
+    found = []
+    for _, part in frame.groupby(GROUP, sort=True):
+        first = part.iloc[0]
+        facets = {name: str(first[name]) for name in ("protocol", "forget", "model", *GROUP)}
+        found.append((facets, part))
+    found.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
+    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in found})
+    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in found]
+
+
+def _plain_name(facets: Mapping[str, str]) -> str:
+    return f"{facets['dataset']}, {facets['model']} on {facets['device']}, forgetting {facets['forget']}"
+
+
+def _config(facets: Mapping[str, str]) -> dict[str, Any]:
+    whole: dict[str, Any] = {"sha256": facets["dataset_sha256"]}
+    for name in ("protocol_config", "dataset_config", "model_config", "training_config", "other_config"):
+        whole[name.removesuffix("_config")] = json.loads(facets[name])
+    return {**whole, "device": facets["device"]}
+
+
+def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> Group:
+    methods = part[["method_config", "method", "method_name"]].drop_duplicates("method_config")
+    rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
+    is_reference = dict(zip(methods["method_config"], methods["method_name"] == REFERENCE, strict=True))
+    order = sorted(rows, key=lambda config: (not is_reference[config], rows[config]))
+    return Group(
+        name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
+    )
+
+
+def narrowed(group: Group, rows: Collection[str]) -> Group:
+    """Keep some rows of a group; its repetitions are then those that any of them has."""
+    part = group.frame[group.frame["row"].isin(list(rows))]
+    return Group(group.name, group.facets, part, tuple(row for row in group.rows if row in rows))
+
+
+def distinguish(names: Mapping[str, str]) -> dict[str, str]:
+    """Make names different where configurations are: append the settings that differ.
+
+    Args:
+        names: Canonical JSON of a configuration to its name.
+    """
+    shared: dict[str, list[str]] = {}
+    for config, name in names.items():
+        shared.setdefault(name, []).append(config)
+    found = {}
+    for name, configs in shared.items():
+        flat = {config: _flatten(json.loads(config)) for config in configs}
+        keys = sorted({key for one in flat.values() for key in one})
+        differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
+        for config in configs:
+            shown = [f"{key}={_cut(key, flat[config][key])}" for key in differing if key in flat[config]]
+            found[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
+    taken = list(found.values())
+    # What the shown settings cannot tell apart (an empty setting, a cut digest) a digest of all can.
+    return {config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in found.items()}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _flatten(value: Any, head: str = "") -> dict[str, str]:
+    if isinstance(value, dict):
+        return {
+            k: v
+            for name, inner in value.items()
+            for k, v in _flatten(inner, f"{head}.{name}" if head else name).items()
+        }
+    return {head: value if isinstance(value, str) else json.dumps(value, sort_keys=True)}
+
+
+def _cut(key: str, value: str) -> str:
+    return value[:12] if key.endswith("sha256") else value
+
+
+def reference_row(group: Group) -> tuple[str, str]:
+    """Name the row of the reference; where it is not clear which that is, the name is empty and a reason follows."""
+    named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
+    plain = [name for name in named if name == REFERENCE] or named
+    if not plain:
+        return "", f"the reference ({REFERENCE}) has no record here"
+    if len(plain) > 1:
+        return "", f"the reference has several rows ({'; '.join(plain)})"
+    return plain[0], ""
+
+
+def one_record_a_cell(group: Group) -> tuple[pd.DataFrame, list[str]]:
+    """Choose the record that counts for each cell, whatever machine it is from.
+
+    An outcome goes before a failure; then the machine with the most outcomes in the group goes
+    first, then the machine whose id sorts first.
+
+    Returns:
+        One row per cell and view, and notes on what was passed over.
+    """
+    frame = group.frame
+    preferred = busiest_machine(frame[frame["status"] == "ok"])
+    failed = frame["status"].isin(FAILURES)
+    ranked = frame.assign(_failed=failed, _other=frame["machine"] != preferred)
+    ranked = ranked.sort_values(["_failed", "_other", "machine", "key"], kind="stable")
+    cell = ["row", *UNIT]
+    # All views of a cell come from one record.
+    best = ranked.drop_duplicates(cell)[[*cell, "machine", "key", "status"]]
+    chosen = frame.merge(best, on=[*cell, "machine", "key", "status"], how="inner")
+    notes = []
+    outcomes = frame[~failed].drop_duplicates([*cell, "machine"])
+    several = int((outcomes.groupby(cell).size() > 1).sum())
+    if several:
+        notes.append(f"{several} cells have records of several machines; those of {preferred} count first.")
+    done = set(map(tuple, outcomes[cell].to_numpy()))
+    passed = frame[failed].drop_duplicates([*cell, "machine"])[cell].to_numpy()
+    superseded = sum(tuple(one) in done for one in passed)
+    if superseded:
+        notes.append(f"{superseded} failures are left out: the same cell has an outcome.")
+    return chosen, notes
+
+
+def busiest_machine(frame: pd.DataFrame) -> str:
+    """Name the machine with the most rows, the first id of equals; empty if there is no row."""
+    counts = frame["machine"].value_counts()
+    return min(counts.index, key=lambda name: (-int(counts[name]), name)) if len(counts) else ""
+
+
+def known(values: Iterable[Any]) -> list[float]:
+    """List the numbers that are there."""
+    return [float(value) for value in values if not pd.isna(value)]

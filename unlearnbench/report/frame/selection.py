@@ -1,0 +1,127 @@
+"""Which of the records at hand a table is made of: those of an experiment, or of some datasets, models and methods."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import NothingMatchedError, UsageError, nearest
+from unlearnbench.experiments import configs, find_experiment
+from unlearnbench.protocol import Protocol
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.record_groups import REFERENCE
+from unlearnbench.running.config import RunConfig
+from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models
+
+# A dataset's own split is the dataset's affair, and a version that of the records.
+_OF_THE_GRAPH = ("split", "version")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a user asks for; empty: everything.
+
+    Args:
+        experiment: Name of an experiment: the cells that `run --experiment` makes.
+        datasets: Names of datasets.
+        models: Names of models, or brackets.
+        methods: Methods as `run --methods` takes them; the reference always stays.
+    """
+
+    experiment: str = ""
+    datasets: Sequence[str] = ()
+    models: Sequence[str] = ()
+    methods: Sequence[str] = ()
+
+    def options(self) -> str:
+        """Write it as on a command line, with a space in front; empty where everything is asked for."""
+        lists = {"datasets": self.datasets, "models": self.models, "methods": self.methods}
+        given = {"experiment": self.experiment, **{name: ",".join(names) for name, names in lists.items()}}
+        return "".join(f" --{name} {shlex.quote(text)}" for name, text in given.items() if text)
+
+
+def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.DataFrame:
+    """Keep the rows that are asked for.
+
+    Args:
+        frame: What `load_records` or `load_audits` gave.
+        wanted: What is asked for.
+        catalogue: Where names are looked up; a method that nobody brings here is told by its name
+            in the records.
+
+    Raises:
+        UsageError: There is no such experiment.
+        NothingMatchedError: A name stands in no record, or no record is left; says what there is.
+    """
+    found = frame
+    if wanted.experiment:
+        found = frame[_of_experiment(frame, wanted.experiment, catalogue)]
+        if found.empty:
+            raise NothingMatchedError(
+                f"No record is of experiment {wanted.experiment}.",
+                f"Make some: `unlearnbench run --experiment {wanted.experiment}`.",
+            )
+    for column, names in (("dataset", wanted.datasets), ("model", wanted.models), ("method", wanted.methods)):
+        if names:
+            found = found[_named(found, column, names, catalogue)]
+    if found.empty:
+        raise NothingMatchedError("No record is of all that was asked for.", "Ask for less.")
+    found = found.reset_index(drop=True)
+    found.attrs = frame.attrs
+    return found
+
+
+def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Catalogue) -> pd.Series[bool]:
+    """Tell the rows that any of the names means; every name must mean one."""
+    keep = pd.Series(False, index=frame.index)
+    for name in names:
+        rows = _meant(frame, column, name, catalogue)
+        if not rows.any():
+            there = sorted(set(frame[column]))
+            close = nearest(name, there, 1)
+            guess = f"Did you mean {close[0]}? " if close else ""
+            raise NothingMatchedError(f"No record is of {column} {name!r}.", f"{guess}There are: {', '.join(there)}.")
+        keep |= rows
+    return keep | (frame["method_name"] == REFERENCE) if column == "method" and "method_name" in frame else keep
+
+
+def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) -> pd.Series[bool]:
+    if column == "dataset":
+        return frame["dataset"] == name
+    kind = "unlearner" if column == "method" else "model"
+    same = frame[column] == name
+    try:
+        return same | (frame[f"{column}_config"] == canonical(resolve(catalogue, kind, name).canonical()))
+    except UsageError:
+        return same
+
+
+def _of_experiment(frame: pd.DataFrame, name: str, catalogue: Catalogue) -> pd.Series[bool]:
+    keep = pd.Series(False, index=frame.index)
+    protocols = frame["protocol_config"].map(_without_split)
+    for config in configs(find_experiment(name), {}):
+        cells = protocols == _protocol(config)
+        cells &= frame["training_config"] == canonical(config.training_settings().canonical())
+        cells &= frame["dataset"].isin([spec.canonical()["name"] for spec in chosen_datasets(config, catalogue)])
+        cells &= frame["model_config"].isin([canonical(s.canonical()) for s in chosen_models(config, catalogue)])
+        cells &= frame["method_config"].isin([canonical(s.canonical()) for s in chosen_methods(config, catalogue)])
+        keep |= cells
+    return keep
+
+
+def _protocol(config: RunConfig) -> str:
+    values: dict[str, Any] = Protocol(
+        config.protocol, forget=config.forget_amount(), poison=config.poison()
+    ).canonical()
+    return canonical({key: value for key, value in values.items() if key not in _OF_THE_GRAPH})
+
+
+def _without_split(text: str) -> str:
+    return canonical({key: value for key, value in json.loads(text).items() if key not in _OF_THE_GRAPH})

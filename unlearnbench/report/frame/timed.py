@@ -1,0 +1,98 @@
+"""Which times may be compared: one machine's, of cells run one after the other, of quiet moments if enough."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from unlearnbench.report.frame.record_groups import UNIT, Group, busiest_machine
+
+QUIET_ENOUGH = 3
+"""From so many quiet repetitions on, those that met a busy machine are left out of times."""
+
+
+def timed_records(group: Group) -> tuple[str, pd.DataFrame, list[str]]:
+    """Choose the records whose times and memory may be compared: one machine's, run serially.
+
+    Returns:
+        The machine with the most such records (the first id of equals; empty if there is none),
+        one row per record, and notes on what was left out.
+    """
+    ok = group.frame[group.frame["status"] == "ok"].drop_duplicates(["row", *UNIT, "machine"])
+    serial = ok[ok["backend"] == "serial"]
+    machine = busiest_machine(serial)
+    timed = serial[serial["machine"] == machine]
+    notes = []
+    if len(ok) > len(serial):
+        notes.append(f"{len(ok) - len(serial)} records give no times: they did not run one after the other.")
+    if len(serial) > len(timed):
+        others = ", ".join(sorted(set(serial["machine"]) - {machine}))
+        notes.append(f"{len(serial) - len(timed)} records of other machines give no times ({others}).")
+    return machine, timed, notes
+
+
+def is_quiet(cells: pd.DataFrame) -> pd.Series[bool]:
+    """Tell of each record whether its machine is known to have been quiet."""
+    return cells["exclusive"].fillna(False).astype(bool)
+
+
+def quiet_records(cells: pd.DataFrame) -> pd.DataFrame:
+    """Leave out of one method's records those of a busy machine, if `QUIET_ENOUGH` others remain.
+
+    Args:
+        cells: One row a repetition.
+    """
+    quiet = cells[is_quiet(cells)]
+    return quiet if len(quiet) >= QUIET_ENOUGH else cells
+
+
+class Pair(NamedTuple):
+    """The unlearning times of two methods in one repetition, and whether the machine was quiet both times."""
+
+    mine: float
+    other: float
+    quiet: bool
+
+
+def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
+    """Pair the unlearning times of two methods by repetition, quiet ones alone if there are `QUIET_ENOUGH`.
+
+    Args:
+        cells: One method's timed records.
+        others: The other's.
+
+    Returns:
+        In the order of repetitions; 0 never stands for a time.
+    """
+    mine, theirs = _by_unit(cells), _by_unit(others)
+    pairs = [
+        Pair(mine[unit][0], theirs[unit][0], mine[unit][1] and theirs[unit][1])
+        for unit in sorted(mine.keys() & theirs.keys())
+    ]
+    quiet = [pair for pair in pairs if pair.quiet]
+    return quiet if len(quiet) >= QUIET_ENOUGH else pairs
+
+
+def quiet_notes(cells: pd.DataFrame) -> list[str]:
+    """Say how many of several methods' timed records `quiet_records` leaves out.
+
+    Args:
+        cells: Column `row` names the method.
+    """
+    left = sum(len(part) - len(quiet_records(part)) for _, part in cells.groupby("row"))
+    if not left:
+        return []
+    return [
+        f"{left} of {len(cells)} records met a busy machine and give no times: their methods have {QUIET_ENOUGH} quiet"
+        " repetitions or more."
+    ]
+
+
+def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], tuple[float, bool]]:
+    with_time = cells[cells["unlearn_seconds"] > 0]
+    values: list[list[Any]] = [with_time[name].tolist() for name in (*UNIT, "unlearn_seconds")]
+    return {
+        (int(seed), int(repetition)): (float(seconds), bool(quiet))
+        for seed, repetition, seconds, quiet in zip(*values, is_quiet(with_time), strict=True)
+    }

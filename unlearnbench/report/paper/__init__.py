@@ -1,0 +1,1 @@
+"""The tables that stand against the paper."""

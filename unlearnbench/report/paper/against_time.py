@@ -1,0 +1,141 @@
+"""The paper's times beside ours: never seconds with seconds, always ratios within one machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.record_groups import REFERENCE, reference_row
+from unlearnbench.report.frame.timed import paired_times, timed_records
+from unlearnbench.report.paper.against import OUTSIDE, Matched, matched, read, request_note
+from unlearnbench.report.paper.designs import ABLATIONS, WHOLE, find_designs
+from unlearnbench.report.paper.published import of_cell
+from unlearnbench.report.tables.columns import UNLEARN, time_notes
+from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, with_facets
+from unlearnbench.statistics.averages import mean
+
+
+def against_time_tables(name: str, found: Aggregate) -> list[Table]:
+    """Build the table of a group with times of the paper; none if the paper has no such number.
+
+    Args:
+        name: `time`, where ratios are to Retrain, or `partition-ablation`, where they are to the
+            whole method.
+        found: The group.
+    """
+    pairs, passed = matched(name, found)
+    bases = _bases(name, found, pairs)
+    if not pairs:
+        return []
+    base_name = WHOLE if name in ABLATIONS else "Retrain"
+    _, timed, _ = timed_records(found.group)
+    by_row = {row: timed[timed["row"] == row] for row in found.group.rows}
+    names = dict(zip(found.data["method"], shown_names(found), strict=True))
+    data = {str(row["method"]): row for _, row in found.data.iterrows()}
+    lines, raw = [], []
+    for pair in pairs:
+        base, printed_base = bases[pair.row]
+        pairs_of_times = paired_times(by_row[pair.row], by_row[base]) if base in by_row else []
+        logs = [math.log(both.mine / both.other) for both in pairs_of_times]
+        printed = pair.printed.seconds
+        ratio = printed / printed_base if printed and printed_base else None
+        is_base = pair.row == base
+        line = {
+            "method": pair.row,
+            "base": base,
+            "n": len(logs),
+            "expected": found.group.units,
+            "source": pair.printed.source,
+            "published_seconds": printed,
+            "unlearn_seconds_mean": data[pair.row]["unlearn_seconds_mean"],
+            "unlearn_seconds_sd": data[pair.row]["unlearn_seconds_sd"],
+            "published_ratio": ratio,
+            **_ratios(logs, None if is_base else ratio),
+        }
+        raw.append({**line, "method_config": data[pair.row]["method_config"]})
+        lines.append({"method": names[pair.row], **_shown(line, UNLEARN.text(data[pair.row]), base_name)})
+    caption = f"Time to unlearn against the paper: {found.group.name}"
+    caption += f"; times of machine {found.machine}." if found.machine else "."
+    facets = with_facets(name, found, pd.DataFrame(raw), against="paper", time_machine=found.machine)
+    notes = (*_notes(found, base_name), *passed)
+    return [Table(name, caption, pd.DataFrame(lines), facets, notes)]
+
+
+def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple[str, float | None]]:
+    """Give for each row the row its time is divided by, and that one's published seconds."""
+    if name in ABLATIONS:
+        seconds = {pair.row: pair.printed.seconds for pair in pairs}
+        wholes = {row: one.whole for one in find_designs(found.group, ABLATIONS[name]) for row in one.rows.values()}
+        return {pair.row: (wholes[pair.row], seconds[wholes[pair.row]]) for pair in pairs}
+    printed = of_cell(name, found.group.facets["dataset"], found.group.facets["model"]).get(REFERENCE)
+    base = reference_row(found.group)[0], printed.seconds if printed else None
+    return {pair.row: base for pair in pairs}
+
+
+def _ratios(logs: list[float], printed: float | None) -> dict[str, Any]:
+    """Give the geometric mean of the ratios with its interval, and where one split's ratio is expected."""
+    centre = mean(logs)
+    reading = read(logs, math.log(printed)) if printed is not None else None
+    ends: dict[str, float | None] = {
+        "ratio_low": None,
+        "ratio_high": None,
+        "one_split_low": None,
+        "one_split_high": None,
+    }
+    if reading is not None and len(logs) > 1:
+        found = (reading.mean.low, reading.mean.high, reading.one.low, reading.one.high)
+        ends = {name: None if end is None else math.exp(end) for name, end in zip(ends, found, strict=True)}
+    return {
+        "ratio": None if centre is None else math.exp(centre),
+        **ends,
+        "is_outside": None if reading is None else reading.outside,
+    }
+
+
+def _shown(line: dict[str, Any], seconds: str, base: str) -> dict[str, str]:
+    return {
+        "n": shown_count(line["n"], line["expected"]),
+        "in the paper": line["source"],
+        "published s": _number(line["published_seconds"]),
+        "ours s": seconds,
+        f"published x of {base}": _number(line["published_ratio"]),
+        f"ours x of {base}": _number(line["ratio"]) + _ends(line["ratio_low"], line["ratio_high"], " ({})"),
+        "one split x": _ends(line["one_split_low"], line["one_split_high"], "{}"),
+        "outside": OUTSIDE if line["is_outside"] else "",
+    }
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _ends(low: float | None, high: float | None, form: str) -> str:
+    return "" if low is None or high is None else form.format(f"{_number(low)} to {_number(high)}")
+
+
+def _notes(found: Aggregate, base: str) -> Iterator[str]:
+    yield (
+        f"n: repetitions of {found.group.units} with a time of the method and of what it is divided by; seconds:"
+        " mean ± sample standard deviation."
+    )
+    yield (
+        "The paper's seconds are those of another machine (an RTX 3090, 10 processes at once): compare ratios, not"
+        " seconds. Its times contain no partition, as ours."
+    )
+    yield (
+        f"x of {base}: published, the quotient of two printed means; ours, the geometric mean of the ratios within"
+        " repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further split"
+        " is expected with 95 %. outside: x where the published ratio lies outside that."
+    )
+    yield from request_note(found)
+    yield from origin_notes(found, has_views=False)
+    yield from time_notes(found, found.data, (UNLEARN,))
+    yield from found.notes
+    if base == WHOLE:
+        yield from (note for note in found.time_notes if not note.startswith("No ratio"))
+    else:
+        yield from found.time_notes

@@ -1,0 +1,211 @@
+"""What the paper says of its method, asked of every cell: its F1, its gap to Retrain, its lead over the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.contrasts import differences, overlap, scores
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import REFERENCE
+from unlearnbench.report.paper.against import REQUEST, read
+from unlearnbench.report.paper.designs import METHOD
+from unlearnbench.report.paper.published import Published, of_cell
+from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.comparison import FEWEST
+from unlearnbench.report.tables.table import Table, origin_notes, with_facets
+from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
+from unlearnbench.statistics.averages import mean
+
+BASELINES = ("sisa", "grapheraser")
+"""Methods that the paper puts below its own in every cell."""
+HOLDS, REVERSED, OPEN = "holds", "reversed", "not shown"
+_SAME = ("protocol_config", "training_config", "device")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one cell says in one view.
+
+    Args:
+        found: The records of the cell.
+        view: The view.
+        n: Repetitions of the method.
+        ours: Its mean F1 and the 95 % interval of that, by the plain t distribution.
+        printed: The paper's number.
+        outside: Whether that lies outside where one further split of ours is expected.
+        gap: Method - Retrain within repetitions.
+        leads: Baseline to method - baseline within repetitions.
+    """
+
+    found: Aggregate
+    view: str
+    n: int
+    ours: Paired
+    printed: Published
+    outside: bool | None
+    gap: Paired | None
+    leads: dict[str, Paired]
+
+
+def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
+    """Build a table for each view, protocol, training and device, with a line for each dataset and model.
+
+    Every method stands there with its defaults. A cell needs the method, both baselines and
+    5 repetitions of each, and a number in the paper.
+
+    Args:
+        name: `claims`.
+        groups: All groups.
+    """
+    alike: dict[tuple[str, ...], list[Aggregate]] = {}
+    for found in groups:
+        if found.group.facets["forget"] == REQUEST and "poison" not in found.group.facets["protocol_config"]:
+            alike.setdefault(tuple(found.group.facets[key] for key in _SAME), []).append(found)
+    tables = []
+    for cells in alike.values():
+        for view in VIEWS:
+            claims = [one for found in cells if (one := claim_of(found, view)) is not None]
+            if claims:
+                tables.append(_table(name, view, claims))
+    return tables
+
+
+def claim_of(found: Aggregate, view: str) -> Claim | None:
+    """Read one cell in one view; None where it lacks something that is compared."""
+    printed = of_cell("utility", found.group.facets["dataset"], found.group.facets["model"]).get(METHOD)
+    rows = {method: default_row(found, method) for method in (METHOD, REFERENCE, *BASELINES)}
+    if printed is None or printed.f1 is None or not all(rows[method] for method in (METHOD, *BASELINES)):
+        return None
+    ratio, _ = overlap(found)
+    by_method = {method: scores(found, row, view) for method, row in rows.items() if row}
+    if min(len(by_method[method]) for method in (METHOD, *BASELINES)) < FEWEST:
+        return None
+    mine = by_method[METHOD]
+    reading = read(list(mine.values()), printed.f1)
+    against = {
+        method: corrected_paired_t(differences(mine, others), ratio)
+        for method, others in by_method.items()
+        if method != METHOD
+    }
+    leads = {method: against[method] for method in BASELINES}
+    return Claim(found, view, len(mine), reading.mean, printed, reading.outside, against.get(REFERENCE), leads)
+
+
+def default_row(found: Aggregate, method: str) -> str:
+    """Name the row of a method as it is without any bracket; empty where there is none, or more than one."""
+    frame = found.group.frame
+    rows = sorted(set(frame.loc[frame["label"] == method, "row"]))
+    return rows[0] if len(rows) == 1 else ""
+
+
+def verdict(leads: Sequence[Paired], adjusted: Sequence[float | None]) -> str:
+    """Say whether the method is shown to be before every baseline, behind one, or neither."""
+    shown = [(one.mean or 0.0) if p is not None and p < ALPHA else 0.0 for one, p in zip(leads, adjusted, strict=True)]
+    if any(value < 0 for value in shown):
+        return REVERSED
+    return HOLDS if all(value > 0 for value in shown) else OPEN
+
+
+def _table(name: str, view: str, claims: list[Claim]) -> Table:
+    tests = [(at, method, one.leads[method]) for at, one in enumerate(claims) for method in BASELINES]
+    adjusted = dict(zip([(at, method) for at, method, _ in tests], holm([test.p for *_, test in tests]), strict=True))
+    lines, raw = [], []
+    for at, one in enumerate(claims):
+        ps = [adjusted[at, method] for method in BASELINES]
+        said = verdict([one.leads[method] for method in BASELINES], ps)
+        lines.append(_shown(one, ps, said))
+        raw.append(with_facets(name, one.found, pd.DataFrame([_raw(one, ps, said)]), against="paper"))
+    facets = claims[0].found.group.facets
+    caption = (
+        f"What the paper claims of {METHOD}, view {view}: {len(claims)} cells on {facets['device']},"
+        f" forgetting {facets['forget']}."
+    )
+    return Table(
+        name,
+        caption,
+        pd.DataFrame(lines),
+        pd.concat(raw, ignore_index=True),
+        tuple(_notes(claims, [line["ordering"] for line in lines])),
+    )
+
+
+def _apart(one: Paired | None) -> str:
+    return "" if one is None or one.mean is None else formatting.difference(one.mean, one.low, one.high)
+
+
+def _from_printed(one: Claim) -> tuple[float | None, float | None, float | None]:
+    """Give ours - published with its interval, which is that of ours: the paper's number is taken as given."""
+    printed = one.printed.f1 or 0.0
+    mean_, low, high = (
+        None if value is None else value - printed for value in (one.ours.mean, one.ours.low, one.ours.high)
+    )
+    return mean_, low, high
+
+
+def _shown(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, str]:
+    centre, low, high = _from_printed(one)
+    line = {
+        "dataset": one.found.group.facets["dataset"],
+        "model": one.found.group.facets["model"],
+        "n": str(one.n),
+        "published %": formatting.points(one.printed.f1 or 0.0),
+        "ours - published pt": "" if centre is None else formatting.difference(centre, low, high),
+        "outside": "x" if one.outside else "",
+        "- Retrain pt": _apart(one.gap),
+    }
+    for method, p in zip(BASELINES, ps, strict=True):
+        line[f"- {method} pt"] = _apart(one.leads[method])
+        line[f"p {method}"] = "" if p is None else formatting.probability(p)
+    return {**line, "ordering": said}
+
+
+def _raw(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, Any]:
+    centre, low, high = _from_printed(one)
+    line: dict[str, Any] = {
+        "view": one.view,
+        "n": one.n,
+        "f1_micro_mean": one.ours.mean,
+        "published_f1_micro": one.printed.f1,
+        "source": one.printed.source,
+        "difference": centre,
+        "low": low,
+        "high": high,
+        "is_outside": one.outside,
+    }
+    pairs = [(REFERENCE, one.gap, None), *((m, one.leads[m], p) for m, p in zip(BASELINES, ps, strict=True))]
+    for method, paired, p in pairs:
+        for key in ("n", "mean", "low", "high", "p"):
+            line[f"to_{method}_{key}"] = getattr(paired, key) if paired else None
+        if method != REFERENCE:
+            line[f"to_{method}_p_holm"] = p
+    return {**line, "ordering": said}
+
+
+def _notes(claims: list[Claim], orderings: list[str]) -> Iterator[str]:
+    gaps = [one.gap.mean for one in claims if one.gap is not None and one.gap.mean is not None]
+    centre = mean(gaps)
+    if centre is not None:
+        yield (
+            f"Mean gap to Retrain over {len(gaps)} cells: {formatting.points(centre)} points, from"
+            f" {formatting.points(min(gaps))} to {formatting.points(max(gaps))}."
+        )
+    counts = ", ".join(f"{word} in {orderings.count(word)}" for word in (HOLDS, OPEN, REVERSED))
+    yield f"Ordering {METHOD} above {' and '.join(BASELINES)}: {counts} of {len(claims)} cells."
+    _, formula = overlap(claims[0].found)
+    yield (
+        "Every method with its defaults. ours - published: with the 95 % interval of our mean, plain t over"
+        " repetitions; outside: x where the published number lies outside where one further split of ours is expected"
+        " with 95 %."
+    )
+    yield f"Differences: within repetitions, points, 95 % interval, not widened for Holm; {formula}."
+    yield (
+        f"p: two-sided, after Holm; family: all comparisons with {' and '.join(BASELINES)} of this table."
+        f" {HOLDS}: above both with p < {ALPHA:g}; {REVERSED}: below one of them with p < {ALPHA:g}; else {OPEN}."
+    )
+    yield from origin_notes(*(one.found for one in claims), has_views=True)
+    yield from dict.fromkeys(note for one in claims for note in one.found.notes)

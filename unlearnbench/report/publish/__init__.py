@@ -1,0 +1,1 @@
+"""The leaderboard, submissions to it, and the check that computes records again."""

@@ -1,0 +1,207 @@
+"""The leaderboard: CSV files made of records alone, the same bytes from the same records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
+from unlearnbench.records.files import inside, safe_name, write_whole
+from unlearnbench.records.store import read_records
+from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
+from unlearnbench.report.frame.frame import VIEWS, frame_of, results_root
+from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.report.tables.audits import audit_frame_of, raw
+from unlearnbench.report.tables.render import csv_text
+from unlearnbench.statistics.averages import mean
+
+OVERALL = "all.csv"
+AUDITS = "audits.csv"
+FACETS = ["protocol", "protocol_version", "forget", "training", "device"]
+_REMEDY = "Make it anew: unlearnbench leaderboard build."
+
+
+def build(results: Path, out: Path) -> list[Path]:
+    """Write the leaderboard of a results folder.
+
+    `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
+    method and view with its mean over all datasets and models, and its rank; `audits.csv` one
+    row per score of an audit. Files of an earlier
+    leaderboard that would not be written now are removed.
+
+    Args:
+        results: A folder with a folder `records` in it, or that folder.
+        out: The folder of the leaderboard.
+
+    Returns:
+        The files, in the order of their names.
+
+    Raises:
+        NothingMatchedError: There is no record.
+        UnlearnbenchError: A record cannot be read: evidence is whole or it is none.
+    """
+    files = contents(results)
+    for name, content in files.items():
+        inside((out / name).parent, out)
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out / name, content)
+    heads = {content.split(b"\n", 1)[0] for content in files.values()}
+    for name in sorted(set(_standing(out)) - set(files)):
+        if (out / name).read_bytes().split(b"\n", 1)[0] in heads:
+            (out / name).unlink()
+    return [out / name for name in sorted(files)]
+
+
+def verify(results: Path, out: Path) -> None:
+    """Check that a leaderboard is what its records give.
+
+    Raises:
+        NothingMatchedError: There is no record.
+        UnlearnbenchError: Names the first file that is missing, too many or different, and the
+            line.
+    """
+    files = contents(results)
+    standing = _standing(out)
+    for name in sorted({*files, *standing}):
+        if name not in standing:
+            raise UnlearnbenchError(f"{out / name} is missing.", _REMEDY)
+        if name not in files:
+            raise UnlearnbenchError(f"{out / name} is not made of any record.", "Delete it, or add its records.")
+        found = (out / name).read_bytes()
+        if found != files[name]:
+            raise UnlearnbenchError(f"{out / name}, line {_first_difference(found, files[name])}.", _REMEDY)
+
+
+def contents(results: Path) -> dict[str, bytes]:
+    """Make the files of the leaderboard in memory: path below its folder to content."""
+    root = results_root(results)
+    whole = list(read_records(root))
+    if not whole:
+        raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
+    texts = {}
+    if any(record.is_audit and not record.is_failure for record in whole):
+        texts[AUDITS] = csv_text(raw(audit_frame_of(record for record in whole if not record.is_failure)))
+    records = [record for record in whole if not record.is_audit]
+    if not records:
+        return {name: text.encode("utf-8") for name, text in texts.items()}
+    found = [aggregate(group) for group in group_records(frame_of(records))]
+    by_file: dict[str, list[pd.DataFrame]] = {}
+    for one in found:
+        name = f"{safe_name(one.group.facets['protocol'])}/{safe_name(one.group.facets['dataset'])}.csv"
+        by_file.setdefault(name, []).append(_rows(one))
+    texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
+    texts[OVERALL] = csv_text(_overall(found))
+    return {name: texts[name].encode("utf-8") for name in sorted(texts)}
+
+
+def _standing(out: Path) -> list[str]:
+    return sorted(path.relative_to(out).as_posix() for path in out.rglob("*.csv") if not path.name.startswith("."))
+
+
+def _first_difference(found: bytes, expected: bytes) -> str:
+    has, wants = found.decode("utf-8", "replace").split("\n"), expected.decode("utf-8").split("\n")
+    for number in range(max(len(has), len(wants))):
+        old = has[number] if number < len(has) else None
+        new = wants[number] if number < len(wants) else None
+        if old != new:
+            shown = ["the end of the file" if line is None else repr(line) for line in (old, new)]
+            return f"{number + 1}: has {shown[0]}, its records give {shown[1]}"
+    raise AssertionError("the contents are equal")
+
+
+def _facets(one: Aggregate) -> dict[str, str]:
+    facets = one.group.facets
+    protocol = json.loads(facets["protocol_config"])
+    return {
+        "protocol": facets["protocol"],
+        "protocol_version": str(protocol.get("version", "")),
+        "forget": facets["forget"],
+        "training": facets["training_config"],
+        "device": facets["device"],
+    }
+
+
+def _rows(one: Aggregate) -> pd.DataFrame:
+    """Give one row per method and view."""
+    ok = one.chosen[one.chosen["status"] == "ok"]
+    torch = {str(name): " ".join(sorted(set(part["torch"]))) for name, part in ok.groupby("row")}
+    rows = []
+    for _, row in one.data.iterrows():
+        for view in VIEWS:
+            line: dict[str, Any] = _facets(one) | {"dataset_sha256": one.group.facets["dataset_sha256"]}
+            line |= {"model": one.group.facets["model"], "method": row["method"], "view": view}
+            line |= {"n": row["n"], "expected": row["expected"]} | {name: row[name] for name in STATUSES}
+            for metric in METRICS:
+                line[f"{metric}_mean"], line[f"{metric}_sd"] = row[f"{metric}_{view}_mean"], row[f"{metric}_{view}_sd"]
+            for name in ("unlearn_seconds", "partition_seconds", "train_seconds"):
+                line[f"{name}_mean"], line[f"{name}_sd"] = row[f"{name}_mean"], row[f"{name}_sd"]
+            for name in ("times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"):
+                line[name] = row[name]
+            line |= {
+                name: row[name] for name in row.index if name.endswith("peak_gpu_mib") or name.endswith("peak_rss_mib")
+            }
+            line |= {"time_machine": one.machine, "torch": torch.get(row["method"], "")}
+            line |= {name: one.group.facets[name] for name in ("dataset_config", "model_config")}
+            line["method_config"] = row["method_config"]
+            rows.append(line)
+    return pd.DataFrame(rows)
+
+
+def _overall(found: Sequence[Aggregate]) -> pd.DataFrame:
+    """Give one row per protocol, training, device, method and view, ranked where coverage is complete.
+
+    `overall` is the mean F1 over every (dataset, model) pair that any method has; it is blank
+    unless the method has every repetition of every pair.
+    """
+    blocks: dict[str, list[Aggregate]] = {}
+    for one in found:
+        key = json.dumps(
+            [one.group.facets["protocol_config"], one.group.facets["other_config"], *_facets(one).values()]
+        )
+        blocks.setdefault(key, []).append(one)
+    rows: list[dict[str, Any]] = []
+    for key in sorted(blocks):
+        for view in VIEWS:
+            block = [_overall_row(blocks[key], config, view) for config in _methods(blocks[key])]
+            scores = [row["overall"] for row in block if row["overall"] is not None]
+            for row in block:
+                score = row["overall"]
+                row["rank"] = None if score is None else 1 + sum(other > score for other in scores)
+            rows += block
+    return pd.DataFrame(rows)
+
+
+def _methods(block: Sequence[Aggregate]) -> list[str]:
+    names = {row["method_config"]: str(row["method"]) for one in block for _, row in one.data.iterrows()}
+    return sorted(names, key=lambda config: (names[config], config))
+
+
+def _overall_row(block: Sequence[Aggregate], config: str, view: str) -> dict[str, Any]:
+    scores: list[float] = []
+    covered, name, parts = 0, "", []
+    for one in block:
+        mine = one.data[one.data["method_config"] == config]
+        if mine.empty:
+            continue
+        row = mine.iloc[0]
+        name = str(row["method"])
+        column = f"f1_micro_{view}"
+        if row[f"{column}_n"] == row["expected"]:
+            covered += 1
+            scores.append(float(row[f"{column}_mean"]))
+        parts.append(f"{one.group.facets['dataset']}/{one.group.facets['model']}")
+    complete = covered == len(block)
+    return {
+        **_facets(block[0]),
+        "method": name,
+        "view": view,
+        "coverage": f"{covered}/{len(block)}",
+        "overall": mean(scores) if complete else None,
+        "rank": None,
+        "covers": " ".join(sorted(parts)),
+        "method_config": config,
+    }

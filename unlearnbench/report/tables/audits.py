@@ -1,0 +1,254 @@
+"""What audits found: verdicts side by side, and every score beside what makes it readable."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import read_records
+from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method
+from unlearnbench.report.frame.record_groups import distinguish
+from unlearnbench.report.tables.table import Table
+
+GATE = "controls"
+# Audits whose measures the gate judges; what others measure stands on their own controls.
+GATED = ("distance",)
+PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
+FACETS = ("protocol", "forget", "dataset", "model", "device")
+TEXT = (
+    *(*PLACE, "protocol", "forget", "model", "seed", "method", "method_config", "audit", "audit_config", "status"),
+    *("claim", "verdict", "measure", "where", "state", "note", "controls", "machine", "key", "notes"),
+)
+NUMBERS = ("value", "low", "high", "floor", "effect", "p", "noop")
+
+
+def load_audits(path: str | Path) -> pd.DataFrame:
+    """Read what audits found into a data frame: one row a score, one row for an audit without scores.
+
+    Args:
+        path: A results folder, or the folder `records` in it.
+
+    Returns:
+        Columns: what was audited (`dataset`, `model`, `method`, `repetition`, ...), the `audit`, the
+        method's `claim`, the `verdict`, and for each score `measure`, `where`, `value`, its 95 %
+        interval `low` to `high`, `floor`, `noop`, `effect`, `p`, `runs` and `state`.
+
+    Raises:
+        NothingMatchedError: There is no readable record of an audit.
+    """
+    problems: list[UnlearnbenchError] = []
+    records = [record for record in read_records(results_root(Path(path)), problems) if record.is_audit]
+    for problem in problems:
+        warnings.warn(str(problem), stacklevel=2)
+    if not records:
+        raise NothingMatchedError(f"{path}: no records of audits.", "Make some with `unlearnbench audit`.")
+    return audit_frame_of(records, [problem.message for problem in problems])
+
+
+def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.DataFrame:
+    """Make the data frame of records at hand: see `load_audits`."""
+    records = [record for record in records if record.is_audit]
+    gates = {
+        _place(record): record.audit["details"]
+        for record in records
+        if record.audit is not None and record.cell["audit"]["name"] == GATE
+    }
+    rows = [row for record in records for row in _rows(record, gates.get(_place(record)))]
+    shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
+    for row in rows:
+        row["audit"] = shown[row["audit_config"]]
+    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "runs", *NUMBERS])
+    frame[list(NUMBERS)] = frame[list(NUMBERS)].astype("float64")
+    frame["runs"] = frame["runs"].astype("Int64")
+    frame = frame.sort_values([*PLACE, "audit", "method", "repetition"], kind="stable", ignore_index=True)
+    frame.attrs["problems"] = list(problems)
+    return frame
+
+
+def build_audit_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
+    """Build, for each protocol, dataset, model and device, a table of verdicts and one of each audit's scores.
+
+    Args:
+        frame: What `load_audits` gave, or a part of it.
+        source: The results folder as the user wrote it.
+    """
+    tables = []
+    for _, part in frame.groupby(list(PLACE), sort=False):
+        tables.append(_verdicts(part, source))
+        for audit, scores in part[part["measure"] != ""].groupby("audit", sort=False):
+            tables.append(_scores(str(audit), scores, source))
+    return tables
+
+
+def _verdicts(part: pd.DataFrame, source: str) -> Table:
+    found = part.drop_duplicates(["audit", "method", "repetition"])
+    audits = list(dict.fromkeys(found["audit"]))
+    shown = []
+    for method, of_method in found.groupby("method", sort=False):
+        row = {"method": str(method), "claim": _joined(of_method["claim"])}
+        for audit in audits:
+            row[audit] = _joined(of_method[of_method["audit"] == audit]["verdict"])
+        shown.append(row)
+    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in found.iterrows() if row["notes"]]
+    return Table(
+        "audits",
+        f"Audits: {_name(part)}.",
+        pd.DataFrame(shown),
+        raw(found),
+        (*notes, *_provenance(part), f"Made by: unlearnbench report {source} --table audits"),
+    )
+
+
+def _scores(audit: str, part: pd.DataFrame, source: str) -> Table:
+    shown = pd.DataFrame({"method": part["method"].astype(str)})
+    if part["repetition"].nunique() > 1:
+        shown["repetition"] = part["repetition"].astype(str)
+    shown["measure"], shown["where"] = part["measure"], part["where"]
+    shown["value"] = [_with_interval(row) for _, row in part.iterrows()]
+    for column in ("floor", "noop", "effect", "p"):
+        if part[column].notna().any():
+            shown[column] = [_number(value, column) for value in part[column]]
+    if part["runs"].notna().any():
+        shown["runs"] = ["" if pd.isna(value) else str(int(value)) for value in part["runs"]]
+    if (part["state"] != "").any():
+        shown["state"] = part["state"]
+    notes = list(
+        dict.fromkeys(f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
+    )
+    explained = _meaning(shown, audit)
+    return Table(
+        "audits",
+        f"Audit {audit}: {_name(part)}.",
+        shown,
+        raw(part),
+        (*explained, *notes, f"Made by: unlearnbench report {source} --table audits"),
+    )
+
+
+def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
+    meanings = {
+        "floor": "floor: what there is where nothing can be found: another retraining, or chance",
+        "noop": "noop: what the untouched model gives",
+        "effect": "effect: value in units of noop's",
+        "p": "p: of the test that there is no difference to the floor",
+    }
+    said = [text for column, text in meanings.items() if column in shown]
+    if said:
+        yield f"{'; '.join(said)}."
+    if "state" in shown and audit.partition(" ")[0] in GATED:
+        yield (
+            "valid: the untouched model is rejected here, and the audit controls let the measure through; cannot tell:"
+            " one of both fails, so the number says nothing; no gate: `unlearnbench audit controls` was not run here."
+        )
+
+
+def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    cell, found = record.cell, record.audit or {}
+    common = {
+        **_placed(record),
+        "protocol": cell["protocol"]["name"],
+        "forget": shown_forget(cell["protocol"].get("forget", {})),
+        "model": cell["model"]["name"],
+        "method": shown_method(record.label, str(cell["method"].get("preset", ""))),
+        "method_config": canonical(cell["method"]),
+        "audit": cell["audit"]["name"],
+        "audit_config": canonical(cell["audit"]),
+        "repetition": cell["repetition"],
+        "seed": str(cell["seed"]),
+        "status": record.status,
+        "claim": _claim(record.claim),
+        "verdict": found.get("verdict", record.status),
+        "machine": record.machine,
+        "key": record.key,
+        "notes": " ".join(found.get("notes") or []),
+    }
+    for score in found.get("scores") or [{}]:
+        controls = score.get("controls") or {}
+        yield {
+            **common,
+            **{name: score.get(name) for name in ("value", "low", "high", "floor", "effect", "p", "runs")},
+            **{name: score.get(name) or "" for name in ("measure", "where", "note")},
+            "state": _state(score, common["audit"], gate),
+            "noop": controls.get("noop"),
+            "controls": canonical(controls) if controls else "",
+        }
+
+
+def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None) -> str:
+    """Say whether a score says anything: its own control is rejected, and the gate let its measure through."""
+    own = str(score.get("state") or "")
+    if own != "valid" or audit not in GATED:
+        return own
+    if gate is None:
+        return "no gate"
+    through = gate.get(str(score.get("measure")))
+    # A measure that the gate does not know stands on its own control alone.
+    return own if not isinstance(through, Mapping) or through.get("valid") else "cannot tell"
+
+
+def _placed(record: Record) -> dict[str, str]:
+    cell = record.cell
+    return {
+        "protocol_config": canonical(cell["protocol"]),
+        "dataset": cell["dataset"]["name"],
+        "dataset_sha256": str(cell["dataset"].get("sha256", "")),
+        "dataset_config": canonical({key: value for key, value in cell["dataset"].items() if key != "sha256"}),
+        "model_config": canonical(cell["model"]),
+        "training_config": canonical(cell.get("training", {})),
+        "device": str(cell.get("device", "")),
+    }
+
+
+def _place(record: Record) -> tuple[str, ...]:
+    return (*_placed(record).values(), str(record.cell["repetition"]), str(record.cell["seed"]))
+
+
+def _claim(claim: Mapping[str, str] | None) -> str:
+    if not claim:
+        return ""
+    return claim["claim"] + (f" ({claim['reason']})" if claim.get("reason") else "")
+
+
+def _name(part: pd.DataFrame) -> str:
+    first = part.iloc[0]
+    return f"{first['dataset']}, {first['model']}, {first['forget']} forgotten, protocol {first['protocol']}"
+
+
+def _provenance(part: pd.DataFrame) -> Iterator[str]:
+    machines = ", ".join(sorted(set(part["machine"])))
+    repetitions = ", ".join(str(value) for value in sorted(set(part["repetition"])))
+    yield f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
+
+
+def raw(part: pd.DataFrame) -> pd.DataFrame:
+    """Give the numbers as programs read them: what was audited and the verdict in front."""
+    front = [*FACETS, "audit", "method", "repetition", "claim", "verdict"]
+    return part[[*front, *(name for name in part.columns if name not in front)]]
+
+
+def _joined(values: pd.Series[Any]) -> str:
+    counts = values.value_counts(sort=False)
+    if len(counts) == 1:
+        return str(counts.index[0])
+    return ", ".join(f"{value} ({count})" for value, count in counts.items())
+
+
+def _with_interval(row: pd.Series[Any]) -> str:
+    text = _number(row["value"], "value")
+    if pd.isna(row["low"]) or pd.isna(row["high"]):
+        return text
+    return f"{text} [{_number(row['low'], 'low')}, {_number(row['high'], 'high')}]"
+
+
+def _number(value: float, column: str) -> str:
+    if pd.isna(value):
+        return ""
+    if column == "p":
+        return f"{value:.4f}"
+    return f"{value:.3g}" if abs(value) < 1e-2 and value else f"{value:.3f}"

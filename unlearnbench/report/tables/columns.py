@@ -1,0 +1,192 @@
+"""Tables of one row a method whose columns are means over its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.errors import DataError
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.contrasts import overlap
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
+from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
+
+BUSY_MARK = " *"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Args:
+        title: Its head.
+        value: The column of the raw data.
+        show: Turns a number, and its spread if there is one, into text.
+        spread: The column of the sample standard deviation.
+        is_time: Whether the number suffers from a busy machine.
+        quiet: Where it stands how many of the numbers it is made of are of a quiet machine.
+        made_of: Where it stands of how many it is made.
+    """
+
+    title: str
+    value: str
+    show: Callable[[float, float | None], str]
+    spread: str = ""
+    is_time: bool = False
+    quiet: str = "quiet_n"
+    made_of: str = "timed"
+
+    def text(self, row: pd.Series[Any]) -> str:
+        """Give the text of one cell; empty where there is no number."""
+        value = row[self.value]
+        if pd.isna(value):
+            return ""
+        spread = row[self.spread] if self.spread else None
+        text = self.show(float(value), None if spread is None or pd.isna(spread) else float(spread))
+        return text + (BUSY_MARK if self.is_time and row[self.quiet] < row[self.made_of] else "")
+
+
+@dataclass(frozen=True)
+class ColumnTable:
+    """A kind of table that is told by its columns.
+
+    Args:
+        title: Begins the caption.
+        columns: Those behind the method and n.
+        counted: The column of the raw data that n is read from.
+        ranks: Whether the best micro-F1 after the request is marked in each view, with whatever is
+            not significantly below it.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    counted: str = "n"
+    ranks: bool = False
+
+    def build(self, name: str, found: Aggregate) -> Table:
+        """Build the table of one group."""
+        data = _with_peaks(found)
+        has_times = any(column.is_time or "peak" in column.value for column in self.columns)
+        caption = f"{self.title}: {found.group.name}"
+        if has_times and found.machine:
+            caption += f"; times and memory of machine {found.machine}"
+        shown = pd.DataFrame({"method": shown_names(found)})
+        shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for _, row in data.iterrows()]
+        for column in self.columns:
+            shown[column.title] = [column.text(row) for _, row in data.iterrows()]
+        status = shown_statuses(data)
+        if any(status):
+            shown["status"] = status
+        raw = data.drop(columns=["gpu_reason", "rss_reason"])
+        marked, said = _ranking(found) if self.ranks else (frozenset[tuple[int, str]](), ())
+        notes = (*_notes(found, data, self.columns, has_times), *said)
+        facets = with_facets(name, found, raw, time_machine=found.machine)
+        return Table(name, caption + ".", shown, facets, notes, marked)
+
+
+F1 = tuple(
+    Column(f"F1 {view} %", f"f1_micro_{view}_mean", formatting.percent, f"f1_micro_{view}_sd")
+    for view in ("shard", "full")
+)
+UNLEARN = Column("unlearn s", "unlearn_seconds_mean", formatting.seconds, "unlearn_seconds_sd", is_time=True)
+TRAIN = Column("train s", "train_seconds_mean", formatting.seconds, "train_seconds_sd", is_time=True)
+PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, "partition_seconds_sd", is_time=True)
+RATIO = Column(
+    "x of Retrain", "times_retrain", formatting.ratio, is_time=True, quiet="ratio_quiet_n", made_of="times_retrain_n"
+)
+HIT = Column("shards hit", "shards_hit", formatting.tenths)
+SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)))
+UTILITY = ColumnTable(
+    "Micro-F1 on the test nodes after the request",
+    (*F1, *(Column(f"F1 {v} before %", f"f1_micro_before_{v}_mean", formatting.percent) for v in ("shard", "full"))),
+    ranks=True,
+)
+VALIDATION = ColumnTable(
+    "Micro-F1 on the validation nodes after the request, which defaults are chosen by",
+    tuple(
+        Column(f"validation F1 {view} %", f"val_f1_micro_{view}_mean", formatting.percent, f"val_f1_micro_{view}_sd")
+        for view in ("shard", "full")
+    ),
+)
+TIME = ColumnTable(
+    "Time to unlearn",
+    (
+        UNLEARN,
+        RATIO,
+        HIT,
+        Column("node-epochs", "node_epochs", formatting.whole),
+        TRAIN,
+        PARTITION,
+    ),
+    counted="time_n",
+)
+MEMORY = ColumnTable(
+    "Peak of memory",
+    (Column("unlearn MiB", "peak_mib", formatting.whole), Column("fit MiB", "fit_peak_mib", formatting.whole)),
+    counted="time_n",
+)
+
+
+def _ranking(found: Aggregate) -> tuple[frozenset[tuple[int, str]], tuple[str, ...]]:
+    """Find the cells to mark, and say by what rule; --table comparison shows the tests themselves."""
+    try:
+        ratio, _ = overlap(found)
+    except DataError as error:
+        return frozenset(), (f"Nothing is marked: {error.message}",)
+    families = [compare(found, view, ratio) for view in VIEWS]
+    marked = frozenset(
+        (at, f"F1 {family.view} %")
+        for family in families
+        for at, row in enumerate(found.data["method"])
+        if row in family.marked
+    )
+    said = [MARKED] if marked else []
+    if found.group.units < FEWEST:
+        said.append(f"Nothing is marked: fewer than {FEWEST} common repetitions.")
+    return marked, (*said, *noop_notes(found, ratio))
+
+
+def _with_peaks(found: Aggregate) -> pd.DataFrame:
+    data = found.data.copy()
+    kind = "gpu" if data["unlearn_peak_gpu_mib"].notna().any() else "rss"
+    data["peak_kind"] = kind
+    data["peak_mib"], data["fit_peak_mib"] = data[f"unlearn_peak_{kind}_mib"], data[f"fit_peak_{kind}_mib"]
+    data["peak_reason"] = data[f"{kind}_reason"]
+    return data
+
+
+def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool) -> Iterator[str]:
+    yield (
+        f"n: repetitions of {found.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
+        " a method with fewer is not ranked."
+    )
+    yield from origin_notes(found, has_views=any("f1_" in column.value for column in columns))
+    if has_times:
+        yield from time_notes(found, data, columns)
+    yield from found.notes
+    yield from found.time_notes
+
+
+def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
+    """Say what must be known of the times and the memory in some rows and columns."""
+    if any(column is RATIO for column in columns):
+        yield "x of Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
+        for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
+            yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
+    busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
+    if len(busy) and any(column.is_time for column in columns):
+        counts = ", ".join(
+            f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows()
+        )
+        yield f"{BUSY_MARK.strip()} records that may have met a busy machine: {counts}."
+    if any("peak" in column.value for column in columns):
+        yield "Memory: mean of the peaks of " + (
+            "memory that torch allocated on the GPU." if data["peak_kind"].iloc[0] == "gpu" else "resident memory."
+        )
+        for _, row in data[data["peak_mib"].isna()].iterrows():
+            yield f"{row['method']}: no peak of memory: {row['peak_reason'] or 'not measured'}."

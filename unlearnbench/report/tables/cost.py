@@ -1,0 +1,284 @@
+"""The ledger of costs: what each stage takes, and unlearning time against the number of deletions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.record_groups import REFERENCE, UNIT, busiest_machine, distinguish, known
+from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_records
+from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.table import Table
+from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
+
+STAGES = {
+    "partition s": "partition_seconds",
+    "aggregate s": "aggregate_seconds",
+    "train one by one s": "serial_seconds",
+    "longest shard s": "longest_seconds",
+    "one deletion s": "expected_seconds",
+}
+AMOUNTS = ("ratio", "count", "injected", "ids")
+"""What of a request says how much is forgotten."""
+_KIB = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Unlearning time against the number of deletions, at one place.
+
+    Args:
+        name: Dataset, model and device, and what is deleted, if not nodes.
+        dataset: The dataset.
+        model: The model.
+        machine: The machine whose times are used.
+        part: Its records, one row each; column `row` names the row of a table.
+        data: What `curve` gave.
+        even: Row to `break_even`; without the reference, and empty where that has no record.
+    """
+
+    name: str
+    dataset: str
+    model: str
+    machine: str
+    part: pd.DataFrame = field(repr=False)
+    data: pd.DataFrame = field(repr=False)
+    even: Mapping[str, float | None]
+
+    @property
+    def counts(self) -> list[int]:
+        """List the numbers of deletions that any method has."""
+        return sorted(set(self.data["deletions"]))
+
+
+def build_cost_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
+    """Build, for each dataset, model and device, the stages of a method's life and its time against deletions.
+
+    Args:
+        frame: What `load_records` gave, or a part of it.
+        source: The results folder as the user wrote it.
+
+    Returns:
+        Two tables a place; the one of stages only where members were trained one by one.
+    """
+    problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
+    last = (*problems, f"Made by: unlearnbench report {source} --table cost")
+    tables = []
+    for machine, serial in _places(frame):
+        apart = serial["serial_seconds"].notna()
+        if apart.any():
+            tables.append(_stages(serial[apart], machine, last))
+        found = _curve_of(machine, serial)
+        if found is not None:
+            tables.append(curve_table(found, last))
+    return tables
+
+
+def find_curves(frame: pd.DataFrame) -> list[Curve]:
+    """Find the time against deletions of each dataset, model and device.
+
+    Args:
+        frame: What `load_records` gave, or a part of it.
+    """
+    found = (_curve_of(machine, serial) for machine, serial in _places(frame))
+    return [one for one in found if one is not None]
+
+
+def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
+    frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
+    frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
+    for _, part in frame.groupby("place", sort=True):
+        serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
+        machine = busiest_machine(serial)
+        serial = serial[serial["machine"] == machine]
+        if serial.empty:
+            continue
+        methods = serial.drop_duplicates("method_config")
+        rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
+        yield machine, serial.assign(row=serial["method_config"].map(rows))
+
+
+def _curve_of(machine: str, serial: pd.DataFrame) -> Curve | None:
+    """Give the curve of records trained in lockstep, if there are any."""
+    part = serial[[not json.loads(text).get("one_by_one") for text in serial["training_config"]]]
+    if part.empty:
+        return None
+    data, names = curve(part), dict(zip(part["row"], part["method_name"], strict=True))
+    reference = _by_count(data[[names[row] == REFERENCE for row in data["method"]]])
+    even = {
+        str(row): break_even(_by_count(rows), reference)
+        for row, rows in data.groupby("method", sort=False)
+        if reference and names[row] != REFERENCE
+    }
+    first = part.iloc[0]
+    return Curve(_name(part), first["dataset"], first["model"], machine, part, data, even)
+
+
+def break_even(seconds: dict[int, float], reference: dict[int, float]) -> float | None:
+    """Find from how many deletions on a method takes as long as Retrain, by linear interpolation of the ratio.
+
+    Args:
+        seconds: Deletions to the method's mean seconds.
+        reference: Deletions to Retrain's.
+
+    Returns:
+        The number of deletions; 0: it takes as long from the first measured one on; None: it is
+        faster at every number measured.
+    """
+    counts = sorted(seconds.keys() & reference.keys())
+    ratios = [seconds[count] / reference[count] for count in counts]
+    if not ratios:
+        return None
+    if ratios[0] >= 1:
+        return 0.0
+    for left in range(len(counts) - 1):
+        low, high = ratios[left], ratios[left + 1]
+        if low < 1 <= high:
+            return counts[left] + (counts[left + 1] - counts[left]) * (1 - low) / (high - low)
+    return None
+
+
+def curve(part: pd.DataFrame) -> pd.DataFrame:
+    """Average unlearning times: one row per method and number of deletions.
+
+    Args:
+        part: Records of one place and machine, one row each; column `row` names the row of a table.
+
+    Returns:
+        Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
+        the ratios to Retrain within repetitions.
+    """
+    references = {
+        int(str(deletions)): cells for deletions, cells in part[part["method_name"] == REFERENCE].groupby("deletions")
+    }
+    rows: list[dict[str, Any]] = []
+    part = pd.concat([_of_every_number(cells) for _, cells in part.groupby("row")])
+    for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
+        timed = quiet_records(cells)
+        values = known(timed["unlearn_seconds"])
+        reference = references.get(int(str(deletions)))
+        pairs = [] if reference is None else paired_times(cells, reference)
+        rows.append(
+            {
+                "method": method,
+                "deletions": int(str(deletions)),
+                "n": len(values),
+                "quiet": int(is_quiet(timed).sum()),
+                "seconds": mean(values),
+                "sd": sample_sd(values),
+                "ratio": geometric_mean([pair.mine / pair.other for pair in pairs]),
+                "shards_hit": mean(known(cells["shards_hit"])),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
+    """Keep of one method's records the repetitions that have every number of deletions, if there are any.
+
+    Numbers are compared with each other: a number that alone has more repetitions, or others, would stand out.
+    """
+    units = cells[UNIT].apply(tuple, axis=1)
+    common = set.intersection(*(set(units[part.index]) for _, part in cells.groupby("deletions")))
+    return cells[units.isin(common)] if common else cells
+
+
+def curve_table(found: Curve, last: tuple[str, ...]) -> Table:
+    """Write a curve as a table.
+
+    Args:
+        found: The curve.
+        last: Notes that stand below every table.
+    """
+    part, data, machine = found.part, found.data, found.machine
+    shown = []
+    for method, rows in data.groupby("method", sort=False):
+        row = {"method": str(method)}
+        for _, one in rows.iterrows():
+            text = formatting.seconds(one["seconds"], None if pd.isna(one["sd"]) else one["sd"])
+            if method in found.even and not pd.isna(one["ratio"]):
+                text += f" ({formatting.ratio(one['ratio'], None)} x)"
+            row[str(one["deletions"])] = text + (" *" if one["quiet"] < one["n"] else "")
+        row["break-even"] = shown_even(found.even[str(method)]) if method in found.even else ""
+        shown.append(row)
+    table = pd.DataFrame(shown).fillna("")
+    table = table[["method", *map(str, found.counts), "break-even"]]
+    what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
+    notes = [
+        f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
+        " brackets the geometric mean of the ratios to Retrain within repetitions.",
+        "Break-even: deletions from which on Retrain is as fast (ratio 1, interpolated linearly between the numbers"
+        " measured).",
+        f"n: {', '.join(sorted({str(n) for n in data['n']}))} repetitions; times of machine {machine}, run serially,"
+        f" threads: {', '.join(sorted({str(value) for value in part['threads'].dropna()}))}.",
+    ]
+    if (data["quiet"] < data["n"]).any():
+        notes.append("* records that may have met a busy machine.")
+    return Table("cost", f"Time against deletions: {found.name}.", table, _raw(data, part, machine), (*notes, *last))
+
+
+def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
+    rows, raw = [], []
+    for method, cells in part.groupby("row", sort=True):
+        values = {title: mean(known(cells[column])) for title, column in STAGES.items()}
+        size = mean(known(cells["parameter_bytes"]))
+        shown = {title: "" if value is None else formatting.seconds(value, None) for title, value in values.items()}
+        kib = "" if size is None else formatting.whole(size / _KIB, None)
+        rows.append({"method": str(method), "n": str(len(cells)), **shown, "parameters KiB": kib})
+        raw.append({"method": method, "n": len(cells), **{STAGES[k]: v for k, v in values.items()}, "bytes": size})
+    notes = (
+        "Members trained one after the other. longest shard: what training takes with a machine a member. one deletion:"
+        " expected seconds of retraining for one node drawn uniformly, sum of n_i/N t_i, aggregator not included;"
+        " empty where members were trained in several steps.",
+        "parameters: what is deployed, all members and the aggregator.",
+        f"Times of machine {machine}; threads: {', '.join(sorted({str(v) for v in part['threads'].dropna()}))}.",
+        *last,
+    )
+    return Table("cost", f"Stages: {_name(part)}.", pd.DataFrame(rows), _raw(pd.DataFrame(raw), part, machine), notes)
+
+
+def _by_count(rows: pd.DataFrame) -> dict[int, float]:
+    known_rows = rows[rows["seconds"].notna()]
+    return dict(zip(known_rows["deletions"], known_rows["seconds"], strict=True))
+
+
+def shown_even(value: float | None) -> str:
+    """Say from how many deletions on Retrain is as fast."""
+    if value is None:
+        return "none"
+    return "never faster" if value == 0 else f"{value:.0f}"
+
+
+def _place(row: pd.Series[Any]) -> str:
+    protocol, forget = _without_amount(row["protocol_config"])
+    training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
+    parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]
+    return canonical([*parts, protocol, forget, training, row["device"], row["other_config"]])
+
+
+def _without_amount(protocol_config: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give a protocol without its request, and of the request what is forgotten, not how much."""
+    protocol = json.loads(protocol_config)
+    forget = protocol.pop("forget", {})
+    kept = {name: value for name, value in forget.items() if name not in AMOUNTS}
+    return protocol, kept | {"injected": "injected" in forget}
+
+
+def _name(part: pd.DataFrame) -> str:
+    first = part.iloc[0]
+    _, forget = _without_amount(first["protocol_config"])
+    kind = f"{'injected ' if forget['injected'] else ''}{forget.get('kind', 'node')}s"
+    return f"{first['dataset']}, {first['model']} on {first['device']}" + ("" if kind == "nodes" else f", {kind}")
+
+
+def _raw(data: pd.DataFrame, part: pd.DataFrame, machine: str) -> pd.DataFrame:
+    first = part.iloc[0]
+    front = {"table": "cost", "dataset": first["dataset"], "model": first["model"], "device": first["device"]}
+    front |= {"time_machine": machine}
+    return data.assign(**front)[[*front, *data.columns]]

@@ -1,0 +1,142 @@
+"""Is a method shown to be as good as Retrain, up to a margin, and could it have been shown?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.contrasts import differences, overlap, reason_notes, scores
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import reference_row
+from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
+from unlearnbench.statistics import Equivalence, equivalence, holm
+
+MARGINS = (0.01, 0.03)
+"""Of micro-F1: 1 and 3 points."""
+_HEADS = {margin: f"p, {100 * margin:g} pt" for margin in MARGINS}
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One method against the reference in one view.
+
+    Args:
+        row: The method.
+        view: The view.
+        at: Margin to what the two one-sided tests found.
+        adjusted: Margin to the p-value after Holm; None for a method that lacks a repetition.
+    """
+
+    row: str
+    view: str
+    at: dict[float, Equivalence]
+    adjusted: dict[float, float | None]
+
+
+class EquivalenceTable:
+    """One row per view and method: how far it is from the reference, and whether that is little."""
+
+    def build(self, name: str, found: Aggregate) -> Table:
+        """Build the table of one group."""
+        ratio, formula = overlap(found)
+        reference, lack = reference_row(found.group)
+        contrasts = [one for view in VIEWS for one in contrast(found, reference, view, ratio)] if reference else []
+        configs, units = dict(zip(found.data["method"], found.data["method_config"], strict=True)), found.group.units
+        names = dict(zip(found.data["method"], shown_names(found), strict=True))
+        status = dict(zip(found.data["method"], shown_statuses(found.data), strict=True))
+        lines = [{"method": names[one.row], **_shown(one, units), "status": status[one.row]} for one in contrasts]
+        heads = ["method", "view", "n", "difference pt", *_HEADS.values(), "smallest margin pt", "detectable pt"]
+        shown = pd.DataFrame(lines, columns=[*heads, *(["status"] if any(line["status"] for line in lines) else [])])
+        raw = pd.DataFrame([_raw(one, reference, units) | {"method_config": configs[one.row]} for one in contrasts])
+        notes = tuple(_notes(found, contrasts, formula, lack))
+        caption = f"Micro-F1 against Retrain: {found.group.name}."
+        return Table(name, caption, shown, with_facets(name, found, raw), notes)
+
+
+def contrast(found: Aggregate, reference: str, view: str, ratio: float) -> list[Contrast]:
+    """Test every method against the reference in one view; all tests of a view are one family.
+
+    Args:
+        found: The group.
+        reference: Its row.
+        view: The view.
+        ratio: n_test/n_train, as `overlap` gives it.
+    """
+    base = scores(found, reference, view)
+    tests = {}
+    for row in found.group.rows:
+        if row != reference:
+            apart = differences(scores(found, row, view), base)
+            tests[row] = {margin: equivalence(apart, ratio, margin) for margin in MARGINS}
+    family = [
+        (row, margin) for row, at in tests.items() for margin in MARGINS if at[margin].paired.n == found.group.units
+    ]
+    adjusted = dict(zip(family, holm([tests[row][margin].p for row, margin in family]), strict=True))
+    return [
+        Contrast(row, view, at, {margin: adjusted.get((row, margin)) for margin in MARGINS})
+        for row, at in tests.items()
+    ]
+
+
+def _shown(one: Contrast, units: int) -> dict[str, str]:
+    found = one.at[MARGINS[0]]
+    paired = found.paired
+    return {
+        "view": one.view,
+        "n": shown_count(paired.n, units),
+        "difference pt": "" if paired.mean is None else formatting.difference(paired.mean, paired.low, paired.high),
+        **{_HEADS[margin]: "" if p is None else formatting.probability(p) for margin, p in one.adjusted.items()},
+        "smallest margin pt": "" if found.smallest_margin is None else formatting.points(found.smallest_margin),
+        "detectable pt": "" if found.detectable is None else formatting.points(found.detectable),
+    }
+
+
+def _raw(one: Contrast, reference: str, units: int) -> dict[str, Any]:
+    found = one.at[MARGINS[0]]
+    paired = found.paired
+    line = {
+        "method": one.row,
+        "view": one.view,
+        "reference": reference,
+        "common": paired.n,
+        "expected": units,
+        "test_over_train": paired.ratio,
+        "difference": paired.mean,
+        "standard_error": paired.standard_error,
+        "degrees_of_freedom": paired.degrees_of_freedom,
+        "low": paired.low,
+        "high": paired.high,
+    }
+    for margin in MARGINS:
+        line[f"p_within_{margin:g}"] = one.at[margin].p
+        line[f"p_holm_within_{margin:g}"] = one.adjusted[margin]
+    return {**line, "smallest_margin": found.smallest_margin, "detectable": found.detectable}
+
+
+def _notes(found: Aggregate, contrasts: list[Contrast], formula: str, lack: str) -> Iterator[str]:
+    units = found.group.units
+    yield (
+        f"n: repetitions of {units} that both the method and Retrain have with status ok; a method with fewer has no"
+        " p-value and is in no family."
+    )
+    if lack:
+        yield f"Nothing is compared: {lack}."
+    yield f"difference: method - Retrain within repetitions, points, 95 % interval, not widened for Holm; {formula}."
+    yield (
+        "p: two one-sided t-tests (TOST) with that variance, after Holm; below 0.05 the true difference is shown to be"
+        " less than the margin either way."
+    )
+    yield "Family: all methods at both margins, in one table and one view."
+    yield "smallest margin: the one above which the method alone, without Holm, would pass at 0.05."
+    yield (
+        "detectable: the smallest true difference that the two-sided test would find with 80 % power, if the standard"
+        " error is what was observed."
+    )
+    yield from reason_notes((one.row, one.view, one.at[MARGINS[0]].paired) for one in contrasts)
+    yield from origin_notes(found, has_views=True)
+    yield from found.notes

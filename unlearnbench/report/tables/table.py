@@ -1,0 +1,170 @@
+"""One table, and what must be said below every one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import STATUSES, Aggregate
+from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.record_groups import UNIT
+
+TORCH_MARK = " †"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table, ready to be written in any format.
+
+    Args:
+        name: Which table: a key of `TABLES`.
+        caption: One sentence.
+        shown: Text, as people read it.
+        data: Raw numbers with the facets of the table in front, as programs read it.
+        notes: Sentences that stand below.
+        marked: Cells of `shown` that stand out: (position of the row, name of the column).
+    """
+
+    name: str
+    caption: str
+    shown: pd.DataFrame = field(repr=False)
+    data: pd.DataFrame = field(repr=False)
+    notes: tuple[str, ...]
+    marked: frozenset[tuple[int, str]] = frozenset()
+
+
+def shown_names(found: Aggregate) -> list[str]:
+    """Name the rows as people read them: marked where another torch made them."""
+    foreign = _foreign_torch(found)
+    return [row + (TORCH_MARK if row in foreign else "") for row in found.data["method"]]
+
+
+def shown_count(number: int, expected: int) -> str:
+    """Write how many repetitions there are, and of how many where some lack."""
+    return str(number) if number == expected else f"{number}/{expected}"
+
+
+def shown_statuses(data: pd.DataFrame) -> list[str]:
+    """Say of each row what did not end well."""
+    return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for _, row in data.iterrows()]
+
+
+def with_facets(name: str, found: Aggregate, data: pd.DataFrame, **more: str) -> pd.DataFrame:
+    """Put what all records of the table share around its raw numbers."""
+    facets = found.group.facets
+    front = {key: value for key, value in facets.items() if not key.endswith("_config")}
+    back = {key: value for key, value in facets.items() if key.endswith("_config")}
+    front = {"table": name, **front, **more}
+    return data.assign(**front, **back)[[*front, *data.columns, *back]]
+
+
+def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
+    """Say by what protocol, where and with what the records were made, and what failed.
+
+    Args:
+        cells: The groups of a table: one, or several of one protocol, training and device.
+        has_views: Whether the table tells views apart.
+    """
+    facets = cells[0].group.facets
+    protocol = json.loads(facets["protocol_config"])
+    settings = json.loads(facets["training_config"]).items()
+    training = ", ".join(f"{key} {value}" for key, value in settings if value is not False)
+    split = protocol.get("split", [])
+    shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
+    data = {one.group.facets["dataset"]: one.group.facets["dataset_sha256"][:12] or "unknown" for one in cells}
+    yield (
+        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {facets['forget']} forgotten; split"
+        f" {shares}; training: {training or 'not recorded'};"
+        f" dataset {', '.join(f'{name}, sha256 {sha256}' for name, sha256 in data.items())}."
+    )
+    if has_views:
+        yield (
+            "View shard: a member passes messages over its own shard and the nodes asked for; full: over all retained"
+            " training nodes and the nodes asked for."
+        )
+    chosen = pd.concat([one.chosen for one in cells])
+    machines = ", ".join(sorted(set(chosen["machine"])))
+    threads = ", ".join(sorted({str(value) for value in chosen["threads"].dropna()}))
+    yield f"Device {facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
+    yield f"Versions: {_components(cells)}; {_packages(chosen)}."
+    yield f"Settings of all rows: sha256 {_settings_digest(cells)[:12]}."
+    for one in cells:
+        for row, versions in _foreign_torch(one).items():
+            yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
+        for _, failed in one.data[one.data["failures"] != ""].iterrows():
+            yield f"{failed['method']}: failures: {failed['failures']}."
+        where = f"{one.group.name}: " if len(cells) > 1 else ""
+        yield from (f"{where}{note}" for note in _sameness_notes(one))
+
+
+def _sameness_notes(found: Aggregate) -> Iterator[str]:
+    """Name rows that deployed after the request what they had before it, or what another row deployed."""
+    cells = found.chosen[found.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    counts = Counter(cells["row"])
+    for row, number in sorted(Counter(cells.loc[cells["unchanged"].fillna(False), "row"]).items()):
+        yield f"{row}: unchanged: forgetting changed no parameter in {number} of {counts[row]} repetitions."
+    shared: Counter[tuple[str, str]] = Counter()
+    for _, same in cells[cells["deployed"] != ""].groupby([*UNIT, "deployed"], sort=True):
+        first, *others = sorted(same["row"], key=found.group.rows.index)
+        shared.update((other, first) for other in others)
+    for (row, first), number in sorted(shared.items()):
+        yield f"{row}: same_as {first}: both deployed the same parameters in {number} of {counts[row]} repetitions."
+
+
+def _foreign_torch(found: Aggregate) -> dict[str, str]:
+    """Name the rows that ran with other versions of torch than most records of the table."""
+    ok = found.chosen[found.chosen["status"] == "ok"]
+    counts = ok["torch"].value_counts()
+    if len(counts) < 2:
+        return {}
+    most = min(counts.index, key=lambda version: (-int(counts[version]), version))
+    versions = {row: sorted(set(part["torch"])) for row, part in ok.groupby("row")}
+    return {str(row): ", ".join(found) for row, found in versions.items() if found != [most]}
+
+
+def _settings_digest(cells: Sequence[Aggregate]) -> str:
+    """Hash what the records of a table were asked to do: two tables with one digest compare the same cells."""
+    asked = []
+    for found in cells:
+        facets = found.group.facets
+        shared = {name: value for name, value in facets.items() if name.endswith("_config")}
+        shared |= {name: facets[name] for name in ("dataset_sha256", "device")}
+        asked.append(canonical([shared, sorted(set(found.group.frame["method_config"]))]))
+    return hashlib.sha256(canonical(sorted(asked)).encode()).hexdigest()
+
+
+def _components(cells: Sequence[Aggregate]) -> str:
+    configs = {
+        config
+        for found in cells
+        for config in (
+            found.group.facets["dataset_config"],
+            found.group.facets["model_config"],
+            *found.group.frame["method_config"],
+        )
+    }
+    named = {pair for config in configs for pair in _versions(json.loads(config))}
+    return ", ".join(f"{name} {version}" for name, version in sorted(named))
+
+
+def _versions(tree: Any) -> Iterator[tuple[str, str]]:
+    """Walk a canonical tree and give each component with its version."""
+    if isinstance(tree, dict):
+        if isinstance(tree.get("name"), str) and "version" in tree:
+            yield tree["name"], str(tree["version"])
+        for value in tree.values():
+            yield from _versions(value)
+
+
+def _packages(chosen: pd.DataFrame) -> str:
+    said = []
+    for name in ("unlearnbench", "torch"):
+        versions = sorted(set(chosen[name]) - {""})
+        said.append(f"{name} {', '.join(versions) or 'not recorded'}")
+    return "; ".join(said)

@@ -1,0 +1,196 @@
+"""Runs cells on the workers of a dask cluster; records are written by this side only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.records.files import make_folder, write_whole
+from unlearnbench.records.record import Record
+from unlearnbench.records.store import Store
+from unlearnbench.registry.requirements import look_for
+from unlearnbench.running.backends import dask_worker
+from unlearnbench.running.backends.processes import Ended, lost_record, order_of, record_of_lost, tell_end
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.plan import Plan, Progress, state_path
+
+CONNECT_SECONDS = 20
+# Cells sent for each thread of the workers: one runs, one waits, so that none stands idle.
+SENT_PER_THREAD = 2
+# What a worker on a GPU is started with: dask worker ... --resources GPU=1
+GPU = "GPU"
+
+
+def run_on_dask(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
+    """Compute the cells that are wanted on the workers of a scheduler, and save what comes back.
+
+    A cell whose worker is lost is computed by another; one that has cost several workers, as many
+    as the scheduler allows, is recorded as killed.
+
+    Args:
+        plan: What to run; its settings name the scheduler.
+        tell: Called when a cell is sent, and when its record is there; by this thread.
+
+    Yields:
+        The record of each cell as it comes back.
+
+    Raises:
+        UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
+            versions than this side.
+        UnlearnbenchError: The scheduler is lost, or a record cannot be saved.
+    """
+    if not plan.wanted:
+        return
+    with connected(plan) as client:
+        yield from _cells(client, plan, tell)
+
+
+@contextlib.contextmanager
+def connected(plan: Plan) -> Iterator[Any]:
+    """Connect to the scheduler that a plan's settings name, check the workers' versions, and close in the end.
+
+    Raises:
+        UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
+            versions than this side.
+    """
+    need = look_for("distributed", "unlearnbench[dask]")
+    if not need.is_met:
+        raise UsageError(f"--backend dask needs the module 'distributed': {need.describe()}.", need.remedy)
+    import distributed
+
+    address = plan.config.scheduler
+    assert address is not None
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UsageError(
+            f"--scheduler {address}: no dask scheduler answers there ({error}).",
+            "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786.",
+        ) from None
+    try:
+        _check_workers(client, plan)
+        yield client
+    finally:
+        with contextlib.suppress(OSError, TimeoutError):
+            client.close(timeout=CONNECT_SECONDS)
+
+
+def _check_workers(client: Any, plan: Plan) -> None:
+    """Ask every worker for its versions; those that join later are asked with each cell."""
+    said = client.run(dask_worker.versions, list(plan.config.disable_plugins), on_error="return")
+    if not said:
+        print(f"note: {plan.config.scheduler} has no worker yet: cells wait for one.", file=sys.stderr)
+    for worker, there in said.items():
+        if isinstance(there, BaseException):
+            raise UsageError(
+                f"Worker {worker} cannot say which versions it has: {type(there).__name__}: {there}.",
+                "Install the same unlearnbench there as here.",
+            )
+        _refuse(worker, dask_worker.differences(plan.around.provenance, json.loads(there)))
+
+
+def _refuse(worker: str, differences: list[str]) -> None:
+    if differences:
+        raise other_versions(worker, differences)
+
+
+def other_versions(worker: str, differences: list[str]) -> UsageError:
+    """Make the error for a worker whose versions differ."""
+    return UsageError(
+        f"Worker {worker} has other versions than this side: {'; '.join(differences)}.",
+        "Install the same there, start the worker anew, and run the same command again.",
+    )
+
+
+def _cells(client: Any, plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
+    import distributed
+
+    waiting, total, done = list(reversed(plan.wanted)), len(plan.wanted), 0
+    sent: dict[Any, Cell] = {}
+    try:
+        while waiting or sent:
+            room = SENT_PER_THREAD * max(1, sum(client.nthreads().values()))
+            while waiting and len(sent) < room:
+                cell = waiting.pop()
+                tell(Progress(cell, done + len(sent) + 1, total))
+                sent[_send(client, plan, cell)] = cell
+            for future in distributed.wait(list(sent), return_when="FIRST_COMPLETED").done:
+                cell, done = sent.pop(future), done + 1
+                record = _received(client, plan, cell, future)
+                tell(Progress(cell, done, total, record))
+                yield record
+    except (distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError) as error:
+        raise UnlearnbenchError(
+            f"The scheduler {plan.config.scheduler} is lost ({type(error).__name__}: {error}).",
+            "Finished cells are kept: run the same command again when there is a scheduler.",
+        ) from error
+    finally:
+        with contextlib.suppress(Exception):  # the scheduler may be gone, with what it was to cancel
+            client.cancel(list(sent))
+
+
+def _send(client: Any, plan: Plan, cell: Cell) -> Any:
+    order = json.dumps(order_of(plan, cell), allow_nan=False)
+    # A key of its own: what an earlier run sent is not asked for again.
+    key = f"unlearnbench-{cell.key}-{uuid4().hex}"
+    resources = {GPU: 1} if plan.around.device.type == "cuda" else None
+    return client.submit(
+        dask_worker.compute, order, plan.config.cell_timeout, key=key, pure=False, resources=resources, retries=0
+    )
+
+
+def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
+    """Save what a worker gave back for a cell, or that it gave nothing."""
+    import distributed
+
+    try:
+        answer: Mapping[str, Any] = future.result()
+    except distributed.KilledWorker as error:
+        record = lost_record(plan, cell, "killed", "KilledWorker", f"Every worker that began it was lost. {error}")
+        plan.store.save_failure(record)
+        return record
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"A worker cannot compute cells: {type(error).__name__}: {error}.",
+            "Install the same unlearnbench there as here.",
+        ) from error
+    _refuse(f"on machine {answer['machine']}" if answer["machine"] else "that joined later", answer["differences"])
+    ended = Ended(**answer["ended"])
+    tell_end(ended)
+    kept = _keep(plan, cell, answer["files"]) if "saved" in ended.answer else None
+    if kept is not None:
+        return kept
+    record = record_of_lost(plan, cell, ended)
+    plan.store.save_failure(record)
+    return record
+
+
+def _keep(plan: Plan, cell: Cell, files: Mapping[str, bytes]) -> Record | None:
+    """Read what a worker wrote as a store is read, checks and all, and write it into the store of the run."""
+    with tempfile.TemporaryDirectory(prefix="unlearnbench-") as name:
+        folder = Path(name)
+        for path, content in files.items():
+            if path.startswith("records/") and ".." not in Path(path).parts:
+                make_folder((folder / path).parent)
+                (folder / path).write_bytes(content)
+        came = Store(folder, plan.store.machine)
+        record = came.find(cell.key)
+        if record is None:
+            record = came.find_failure(cell.key)
+            if record is not None:
+                plan.store.save_failure(record)
+            return record
+        arrays = came.arrays(record) if (came.folder(record) / f"{record.key}.npz").is_file() else None
+    state = files.get(f"state/{state_path(Path(), cell.key).name}")
+    if plan.save_state is not None and state is not None:
+        make_folder(plan.save_state)
+        write_whole(state_path(plan.save_state, cell.key), state)
+    plan.store.save(record, arrays)
+    return record

@@ -1,0 +1,309 @@
+"""Gives each cell a process of its own, and makes a record of what became of those that did not come back.
+
+Only plain values cross the border: a cell as JSON goes to the process (`wire`), one line of JSON
+comes back. The process writes its record into the store itself, whole or not at all, as a run in
+one process does; so neither its end nor that of this process can spoil or lose one. This process
+writes records only of cells whose process ended without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import IO, Any
+
+from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.records.record import Record, Status
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.cell_codec import cell_to_plain
+from unlearnbench.running.plan import Plan, Progress
+
+WORKER = "unlearnbench.running.backends.worker"
+# How long a process that ran out of time has to say where it was.
+LAST_WORDS_SECONDS = 5.0
+# What is kept, and shown, of what a process said.
+SAID_BYTES = 100_000
+_OUTCOME, _FAILURE = "outcome", "failure"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process of a cell ended.
+
+    Args:
+        code: Its exit code; -N: by signal N.
+        answer: What it reported: `{"saved": "outcome" or "failure"}`, or an error that stops the
+            run; empty if it did not come to that.
+        said: The end of what it wrote to standard error and standard output.
+        in_time: Whether it ended by itself in the time it had.
+        started: When it was started.
+    """
+
+    code: int
+    answer: dict[str, Any]
+    said: str
+    in_time: bool
+    started: str
+
+
+def run_in_processes(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
+    """Compute the cells that are wanted, each in its own process, as many at once as the settings say.
+
+    Args:
+        plan: What to run.
+        tell: Called before and after each cell, by this thread.
+
+    Yields:
+        The record of each cell as it ends.
+
+    Raises:
+        UnlearnbenchError: A process could not save its record, or finds other versions than this
+            one. The other processes are ended.
+    """
+    jobs, limit = plan.config.jobs, plan.config.cell_timeout
+    waiting, total, done = list(reversed(plan.wanted)), len(plan.wanted), 0
+    running: dict[Future[Ended], Cell] = {}
+    processes = Processes()
+    with ThreadPoolExecutor(jobs) as threads:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    cell = waiting.pop()
+                    tell(Progress(cell, done + len(running) + 1, total))
+                    running[threads.submit(processes.run, order_of(plan, cell), limit)] = cell
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    cell, done = running.pop(ended), done + 1
+                    record = _record(plan, cell, ended.result())
+                    tell(Progress(cell, done, total, record))
+                    yield record
+        finally:
+            processes.end()
+
+
+class Processes:
+    """The processes that run at the moment; no more are started once `end` was called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    def run(self, order: dict[str, Any], seconds: float | None) -> Ended:
+        """Run a process from start to end.
+
+        Args:
+            order: What it is to do, as JSON values.
+            seconds: How long it may take, starting up included; None: as long as it takes.
+        """
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+            process = self._start(answer, said)
+            if process is None:
+                return Ended(-signal.SIGKILL, {}, "", True, started)
+            assert process.stdin is not None
+            try:
+                # It stays open: that it closes tells the process that this one is gone.
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write(json.dumps(order).encode() + b"\n")
+                    process.stdin.flush()
+                in_time = _wait(process, seconds)
+            finally:
+                _kill(process)
+                process.wait()
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+                with self._lock:
+                    self._running.discard(process)
+            return Ended(process.returncode, _read_answer(answer), _tail(said), in_time, started)
+
+    def end(self) -> None:
+        """Kill every process that runs, and start no other."""
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                _kill(process)
+
+    def _start(self, answer: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        # The same places in the same order: the process must find the components that this one found.
+        places = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        with self._lock:
+            if self._ended:
+                return None
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", WORKER],
+                    stdin=subprocess.PIPE,
+                    stdout=answer,
+                    stderr=said,
+                    env={**os.environ, "PYTHONPATH": places},
+                    # A group of its own: Ctrl-C is this process's to handle, and what a method forks ends with it.
+                    process_group=None if os.name == "nt" else 0,
+                )
+            except OSError as error:
+                raise UnlearnbenchError(
+                    f"No process could be started for a cell: {error.strerror or error}.",
+                    "Use fewer --jobs, or none, and run the same command again: finished cells are kept.",
+                ) from error
+            self._running.add(process)
+            return process
+
+
+def order_of(plan: Plan, cell: Cell) -> dict[str, Any]:
+    """Say what the process of a cell is to do, in plain values."""
+    config, around = plan.config, plan.around
+    return {
+        "cell": cell_to_plain(cell),
+        "data_root": None if config.data_root is None else str(config.data_root.absolute()),
+        "disable_plugins": config.disable_plugins,
+        "out": str(plan.store.root),
+        "save_state": None if plan.save_state is None else str(plan.save_state),
+        "device": str(around.device),
+        "threads": around.threads,
+        "machine": around.machine,
+        "provenance": {**around.provenance, "isolated": True},
+        "backend": backend_of(plan),
+        "deterministic": around.deterministic,
+    }
+
+
+def backend_of(plan: Plan) -> str:
+    """Name how cells are run, as records say it."""
+    if plan.config.backend != "local":
+        return plan.config.backend
+    return "processes" if plan.config.jobs > 1 else plan.around.backend
+
+
+def tell_end(ended: Ended) -> None:
+    """Print what the process of a cell said.
+
+    Raises:
+        UnlearnbenchError: What went wrong there would go wrong for every cell.
+    """
+    if ended.said:
+        print(ended.said, end="" if ended.said.endswith("\n") else "\n", file=sys.stderr)
+    if "error" in ended.answer:
+        error = UnlearnbenchError(ended.answer["error"], ended.answer["hint"])
+        error.exit_code = ended.answer["exit_code"]
+        raise error
+
+
+def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
+    """Read the record that a process wrote, or write that of a process that wrote none."""
+    tell_end(ended)
+    saved = ended.answer.get("saved")
+    record = (
+        plan.store.find(cell.key)
+        if saved == _OUTCOME
+        else plan.store.find_failure(cell.key)
+        if saved == _FAILURE
+        else None
+    )
+    if record is None:
+        record = record_of_lost(plan, cell, ended)
+        plan.store.save_failure(record)
+    return record
+
+
+def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
+    """Make the record of a cell whose process did not come to make one."""
+    status: Status
+    if ended.in_time:
+        status, kind = "killed", "ProcessEnded"
+        message = f"Its process ended {_how(ended.code)} before it had a record."
+    else:
+        seconds = plan.config.cell_timeout
+        status, kind = "timeout", "TimeoutError"
+        message = f"Its process was ended after {seconds:g} s (--cell-timeout), starting up included."
+    return lost_record(plan, cell, status, kind, message, ended.said, exit_code=ended.code, started=ended.started)
+
+
+def lost_record(
+    plan: Plan, cell: Cell, status: Status, kind: str, message: str, said: str = "", **known: Any
+) -> Record:
+    """Make the record of a cell of which nothing came back.
+
+    Args:
+        plan: What was run.
+        cell: Which.
+        status: `killed` or `timeout`.
+        kind: The type of the error.
+        message: What happened.
+        said: What the process wrote at last.
+        **known: More for the provenance.
+    """
+    around = plan.around
+    return Record(
+        key=cell.key,
+        status=status,
+        label=cell.method.label,
+        cell=cell.canonical(),
+        provenance={
+            **around.provenance,
+            "isolated": True,
+            **known,
+            "threads": around.threads,
+            "device": str(around.device),
+            "deterministic": around.deterministic,
+            "backend": backend_of(plan),
+            "machine": around.machine,
+        },
+        error={"type": kind, "message": message, "traceback": said},
+    )
+
+
+def _how(code: int) -> str:
+    """Say how a process ended; shells and job schedulers write 128 + N for signal N."""
+    number = -code if code < 0 else code - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"with exit code {code}"
+    reason = ": the system may have run out of memory" if name == "SIGKILL" else ""
+    return f"by signal {number} ({name}{reason})" if code < 0 else f"with exit code {code} (128 + {name}{reason})"
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> bool:
+    """Wait for a process; one that takes too long is told to say where it is and to end."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_WORDS_SECONDS)
+        return False
+    return True
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it has forked."""
+    if os.name == "nt":
+        process.kill()
+        return
+    # No process of the group may be left, or none that is still ours to end.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read_answer(file: IO[bytes]) -> dict[str, Any]:
+    try:
+        answer = json.loads(_tail(file).rpartition("\n")[0].rpartition("\n")[2])
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _tail(file: IO[bytes]) -> str:
+    file.seek(0, os.SEEK_END)
+    size = file.tell()
+    file.seek(max(0, size - SAID_BYTES))
+    return file.read().decode(errors="replace")

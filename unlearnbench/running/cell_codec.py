@@ -1,0 +1,185 @@
+"""A cell as JSON values and back: one form for records, for processes and for clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from unlearnbench.component import Spec, canonical_json, part_kinds
+from unlearnbench.errors import UsageError
+from unlearnbench.hookspecs import PROJECT
+from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol.poison import Poison
+from unlearnbench.records.record import Record
+from unlearnbench.registry.loading import Catalogue
+from unlearnbench.registry.resolve import labelled
+from unlearnbench.running.cell import Cell
+from unlearnbench.task import Training
+
+Plain = Mapping[str, Any]
+
+
+def cell_to_plain(cell: Cell) -> dict[str, Any]:
+    """Write a cell for another process.
+
+    Beside its canonical form stand its key, so that the reader can compare, the labels that were
+    asked for, and the dataset with the parameters that are no part of the canonical form: where it lies.
+    """
+    dataset = cell.dataset
+    return {
+        "key": cell.key,
+        "cell": cell.canonical(),
+        "dataset": {
+            "name": f"{dataset.distribution}:{dataset.name}" if dataset.distribution else dataset.name,
+            "params": dataset.params.model_dump(mode="json"),
+        },
+        "labels": {name: spec.label for name, spec in _specs(cell).items()},
+    }
+
+
+def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
+    """Read what `cell_to_plain` wrote.
+
+    Args:
+        plain: JSON values.
+        catalogue: Where components are found here.
+
+    Raises:
+        UsageError: A component is not there, or is another version than where the cell comes from.
+    """
+    entry = catalogue.find("dataset", plain["dataset"]["name"])
+    cls = catalogue.load(entry)
+    dataset = Spec("dataset", entry.name, cls.version, cls, cls.Params(**plain["dataset"]["params"]),
+                   distribution=entry.distribution)  # fmt: skip
+    cell = _cell(plain["cell"], dataset, catalogue)
+    named: dict[str, Any] = {name: replace(spec, label=plain["labels"][name]) for name, spec in _specs(cell).items()}
+    cell = replace(cell, **named)
+    if cell.key != plain["key"]:
+        raise UsageError(
+            f"{cell.describe()}: here it is cell {cell.key}, where it comes from it is {plain['key']}.",
+            "Components have other versions here: install the same ones and run the same command again.",
+        )
+    return cell
+
+
+def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
+    """Make the cell of a record again.
+
+    Args:
+        record: Of a run or an audit.
+        catalogue: Where components are found here.
+
+    Raises:
+        UsageError: It cannot be made here: a component is not installed or has another version, the
+            protocol is another, the graph is the user's own. Names the first difference.
+    """
+    recorded = record.cell
+    if ":" in recorded["dataset"]["name"]:
+        raise UsageError(
+            f"Its graph {recorded['dataset']['name']} is a user's own.", "Nobody else has it: publish it as a dataset."
+        )
+    try:
+        cell = _cell(recorded, _spec("dataset", recorded["dataset"], catalogue), catalogue)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(item) for item in first["loc"])
+        raise UsageError(
+            f"A parameter cannot be used here: {where}: {first['msg']}.", "It is of another version."
+        ) from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"Its cell cannot be read ({type(error).__name__}: {error}).", "It is damaged.") from None
+    here = cell.canonical()
+    if canonical_json(here) != canonical_json(recorded):
+        place, old, new = next(differences(recorded, here))
+        raise UsageError(
+            f"cell.{place} is {_short(old)}, here it is {_short(new)}.", "Install the versions it was made with."
+        )
+    return cell
+
+
+class Absent:
+    """What stands where one of two values has nothing."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """List where two JSON values differ: the dotted place and both values."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted({*one, *other}):
+            inner = f"{place}.{key}" if place else str(key)
+            yield from differences(one.get(key, Absent()), other.get(key, Absent()), inner)
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for at, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from differences(left, right, f"{place}.{at}")
+    elif isinstance(one, Absent) or isinstance(other, Absent) or canonical_json(one) != canonical_json(other):
+        yield place, one, other
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _specs(cell: Cell) -> dict[str, Spec]:
+    found = {"dataset": cell.dataset, "model": cell.model, "method": cell.method}
+    return found if cell.audit is None else {**found, "audit": cell.audit}
+
+
+def _cell(canonical: Plain, dataset: Spec, catalogue: Catalogue) -> Cell:
+    return Cell(
+        _protocol(canonical["protocol"]),
+        dataset,
+        str(canonical["dataset"].get("sha256", "")),
+        _spec("model", canonical["model"], catalogue),
+        _spec("unlearner", canonical["method"], catalogue),
+        Training.of(canonical["training"]),
+        canonical["repetition"],
+        canonical["seed"],
+        str(canonical["device"]),
+        _spec("audit", canonical["audit"], catalogue) if "audit" in canonical else None,
+    )
+
+
+def _protocol(canonical: Plain) -> Protocol:
+    poison = canonical.get("poison")
+    forget = Forget()
+    if poison is None:
+        ids, kind = canonical["forget"].get("ids"), canonical["forget"]["kind"]
+        if ids is not None:
+            ids = tuple(tuple(one) if isinstance(one, list) else one for one in ids)
+        forget = Forget(canonical["forget"].get("ratio"), canonical["forget"].get("count"), ids, kind)
+    return Protocol(
+        canonical["name"],
+        Protocol().version,
+        forget,
+        canonical["split"] == "own",
+        None if poison is None else Poison(**poison),
+    )
+
+
+def _spec(kind: str, canonical: Plain, catalogue: Catalogue) -> Spec:
+    return labelled(catalogue, _unlabelled(kind, canonical, catalogue))
+
+
+def _unlabelled(kind: str, canonical: Plain, catalogue: Catalogue) -> Spec:
+    entry = catalogue.find(kind, f"{canonical.get('distribution', PROJECT)}:{canonical['name']}")
+    cls = catalogue.load(entry)
+    kinds = part_kinds(cls.Params)
+    values = {
+        key: _unlabelled(kinds[key], value, catalogue) if key in kinds else value
+        for key, value in canonical["params"].items()
+    }
+    return Spec(
+        kind=kind,
+        name=entry.name,
+        version=cls.version,
+        cls=cls,
+        params=cls.Params(**values),
+        preset=str(canonical.get("preset", "")),
+        distribution=entry.distribution,
+    )

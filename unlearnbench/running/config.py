@@ -1,0 +1,307 @@
+"""What a run is: one model for the run file (TOML), the command line and `unlearnbench.run`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from unlearnbench.errors import UsageError, nearest
+from unlearnbench.protocol import Forget
+from unlearnbench.protocol.poison import Poison
+from unlearnbench.registry.brackets import DEEPEST, Bracket, parse_bracket, split_names
+from unlearnbench.running import settings
+from unlearnbench.task import Training
+
+Name = str | dict[str, Any]
+# Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
+MOST_REPETITIONS = 10_000
+MOST_THREADS = 1024
+
+
+class RunConfig(BaseModel):
+    """Every setting of `unlearnbench run`; a run file has the same keys.
+
+    An entry of `methods`, `datasets` or `models` is a bracket, or a table whose lists are
+    multiplied out: `{name = "graphrevoker", sem_weight = [0, 1]}`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    methods: list[Name] = Field(default_factory=list, description="Unlearners.")
+    datasets: list[Name] = Field(default=["digits"], description="Datasets.")
+    models: list[Name] = Field(default=["gcn"], description="Base models.")
+    protocol: Literal["www24", "poison"] = Field(default="www24", description="What is forgotten, and how judged.")
+    repetitions: int = Field(default=3, ge=1, le=MOST_REPETITIONS, description="How many repetitions: 0, 1, ...")
+    seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
+    forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
+    forget_count: int | None = Field(default=None, description="Number of nodes to forget.")
+    forget: list[int] | list[tuple[int, int]] | None = Field(default=None, description="Ids of what to forget.")
+    forget_kind: Literal["node", "edge"] = Field(default="node", description="What is forgotten.")
+    num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
+    epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
+    batch_size: int | None = Field(default=None, ge=1, description="Nodes of a step; default: the whole shard.")
+    train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
+    set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY, poison.KEY or seed.")
+    out: Path = Field(default=Path("results"), description="Results folder.")
+    data_root: Path | None = Field(default=None, description="Where datasets lie.")
+    offline: bool = Field(default=False, description="Download nothing.")
+    skip_missing: bool = Field(default=False, description="Leave out datasets that cannot be had.")
+    split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
+    threads: int = Field(default=1, ge=1, le=MOST_THREADS, description="Threads of torch.")
+    deterministic: bool = Field(default=False, description="Refuse operations that may give other bits each time.")
+    overwrite: Literal["only-missing", "busy", "never", "always"] = Field(
+        default="only-missing", description="What to rerun."
+    )
+    reference: bool = Field(default=True, description="Run Retrain along.")
+    save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")
+    disable_plugins: list[str] = Field(default_factory=list, description="Plugins that are not loaded.")
+    isolate: bool = Field(default=False, description="Give each cell a process of its own.")
+    cell_timeout: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Seconds a cell may take; it has its own process then."
+    )
+    jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
+    backend: Literal["local", "dask"] = Field(default="local", description="Where cells run: here, or on a cluster.")
+    scheduler: str | None = Field(default=None, description="Address of the dask scheduler: tcp://HOST:8786.")
+    distribute: Literal["cells", "members"] = Field(
+        default="cells",
+        description="What the workers of a cluster are given: whole cells, or members of one after the other.",
+    )
+    shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
+
+    @field_validator("methods", "datasets", "models", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return split_names([value]) if isinstance(value, str) else value
+
+    @field_validator(
+        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
+        "threads", "cell_timeout", "jobs",
+        mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _refuse_truth(cls, value: Any) -> Any:
+        # Python counts true as 1.
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, bool):
+                raise ValueError(f"{str(item).lower()} is no number")
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:
+        if seeds is not None:
+            twice = sorted({value for value in seeds if seeds.count(value) > 1})
+            if twice or not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
+                what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0 to 2^31 - 1"
+                raise ValueError(what)
+        return seeds
+
+    @field_validator("shard", mode="before")
+    @classmethod
+    def _read_shard(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", value) if isinstance(value, str) else None
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise ValueError("expected i/n with 1 <= i <= n, such as 2/8")
+        return int(match[1]), int(match[2])
+
+    @property
+    def is_isolated(self) -> bool:
+        """Tell whether each cell has a process of its own."""
+        return self.isolate or self.cell_timeout is not None or self.jobs > 1
+
+    @field_validator("out", "data_root", "save_state")
+    @classmethod
+    def _check_path(cls, path: Path | None) -> Path | None:
+        if path is not None and "\0" in str(path):
+            raise ValueError("no path holds a null character")
+        return path
+
+    def check_backend(self) -> None:
+        """Check that a cluster is named where one is to be used, and nowhere else.
+
+        Raises:
+            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it; members
+                to be distributed without it, or with settings that cannot hold for them.
+        """
+        if (self.backend == "dask") != (self.scheduler is not None):
+            missing = "--scheduler ADDRESS" if self.scheduler is None else "--backend dask"
+            raise UsageError(
+                "--backend dask and --scheduler go together.", f"Add {missing}; the scheduler prints its address."
+            )
+        if self.backend == "dask" and self.jobs > 1:
+            raise UsageError("--jobs is for this machine.", "With --backend dask the workers' threads say how many.")
+        if self.distribute == "members":
+            self._check_members()
+
+    def _check_members(self) -> None:
+        if self.backend != "dask":
+            raise UsageError("--distribute members needs a cluster.", "Add --backend dask --scheduler ADDRESS.")
+        for flag, is_given in (
+            ("--isolate", self.isolate),
+            ("--cell-timeout", self.cell_timeout is not None),
+            ("--train one-by-one", self.train == "one-by-one"),
+        ):
+            if is_given:
+                raise UsageError(
+                    f"{flag} and --distribute members exclude each other.",
+                    "Cells are then computed in this process, and members on the workers: leave one of them out.",
+                )
+
+    def repetition_numbers(self) -> list[int]:
+        """List the repetitions."""
+        return list(range(self.repetitions)) if self.seeds is None else list(self.seeds)
+
+    def forget_amount(self) -> Forget:
+        """Give what is to be forgotten."""
+        if self.forget_ratio is None and self.forget_count is None and self.forget is None:
+            return Forget(kind=self.forget_kind)
+        ids = None if self.forget is None else tuple(self.forget)
+        return Forget(self.forget_ratio, self.forget_count, ids, self.forget_kind)  # type: ignore[arg-type]
+
+    def training_settings(self) -> Training:
+        """Give how networks are trained.
+
+        Raises:
+            UsageError: `set` names no setting of the training, or a value out of range.
+        """
+        return settings.training(
+            self.set, one_by_one=self.train == "one-by-one", epochs=self.epochs, batch_size=self.batch_size
+        )
+
+    def poison(self) -> Poison | None:
+        """Give what is injected, if the protocol says so.
+
+        Raises:
+            UsageError: `set` names no setting of the poison, a value out of range, or one without that protocol;
+                or nodes to forget are named as well.
+        """
+        if self.protocol != "poison":
+            settings.check_no_poison(self.set)
+            return None
+        given = (self.forget_ratio, self.forget_count, self.forget)
+        if any(value is not None for value in given) or self.forget_kind != "node":
+            raise UsageError(
+                "--protocol poison forgets what it injects.",
+                "Leave --forget-ratio, --forget-count and --forget out; --set poison.nodes=N says how many.",
+            )
+        return settings.poison(self.set)
+
+    def base_seed(self) -> int:
+        """Give the seed that every other one is derived from."""
+        return settings.seed(self.set)
+
+    def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
+        """Read names and tables; multiply lists out."""
+        found: list[Bracket] = []
+        for name in names:
+            found += [parse_bracket(name)] if isinstance(name, str) else _grid(name)
+        return [Bracket(b.name, {**{k: str(v) for k, v in (defaults or {}).items()}, **b.arguments}) for b in found]
+
+    def model_defaults(self) -> dict[str, Any]:
+        """Give the parameters that `set` names for every model."""
+        return {key.partition(".")[2]: value for key, value in self.set.items() if key.startswith("model.")}
+
+
+def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunConfig:
+    """Check settings.
+
+    Args:
+        values: Keys of `RunConfig`; a table under `set` may be nested (`[set.training]`) or dotted.
+        source: Where they come from, for messages.
+
+    Raises:
+        UsageError: An unknown key or a value out of range; names source, key and what is right.
+    """
+    unknown = [key for key in values if key not in RunConfig.model_fields]
+    if unknown:
+        close = nearest(unknown[0], RunConfig.model_fields, 1)
+        guess = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(RunConfig.model_fields)}."
+        )
+    if values.get("seeds") is not None and "repetitions" in values:
+        raise UsageError(f"{source}: seeds and repetitions are both given.", "Use one of them.")
+    settings = values.get("set")
+    if isinstance(settings, Mapping):
+        values = {**values, "set": dict(_flat(settings))}
+    try:
+        config = RunConfig(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(item) for item in first["loc"])
+        raise UsageError(
+            f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help"
+        ) from None
+    config.forget_amount()
+    config.poison()
+    config.check_backend()
+    return config
+
+
+def _flat(settings: Mapping[str, Any], head: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{head}{key}.")
+        else:
+            yield f"{head}{key}", value
+
+
+def read_run_file(path: Path) -> dict[str, Any]:
+    """Read a run file.
+
+    Raises:
+        UsageError: The file is missing or is not TOML; names file and line.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"Run file {path}: {error.strerror}.", "Name an existing TOML file.") from None
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise UsageError(f"Run file {path}: {error}.", "It must be TOML in UTF-8.") from None
+    if _depth(values) > DEEPEST:
+        raise UsageError(f"Run file {path}: tables stand in tables more than {DEEPEST} deep.", "Write it flatter.")
+    return values
+
+
+def _depth(value: Any) -> int:
+    """Count how deep lists and tables are nested."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for one in level
+            if isinstance(one, Mapping | list)
+            for inner in (one.values() if isinstance(one, Mapping) else one)
+        ]
+    return depth
+
+
+def _grid(table: Mapping[str, Any]) -> list[Bracket]:
+    if not isinstance(table.get("name"), str):
+        raise UsageError(f"A table of a run file has no name: {dict(table)!r}.", 'Write {name = "...", key = value}.')
+    name = parse_bracket(table["name"])
+    twice = next((key for key in table if key in name.arguments), None)
+    if twice is not None:
+        raise UsageError(
+            f"{table['name']!r}: {twice!r} is given twice, in the bracket and in the table.", "Leave one out."
+        )
+    axes = [[(key, argument) for value in (values if isinstance(values, list) else [values])
+             for argument in _arguments(value)] for key, values in table.items() if key != "name"]  # fmt: skip
+    return [Bracket(name.name, {**name.arguments, **dict(point)}) for point in itertools.product(*axes)]
+
+
+def _arguments(value: Any) -> Sequence[str | Bracket]:
+    """Read one value of a table; a table may stand for several brackets, as its own lists are multiplied out too."""
+    if isinstance(value, Mapping):
+        return _grid(value)
+    return [parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)]

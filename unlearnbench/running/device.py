@@ -1,0 +1,28 @@
+"""Where methods compute."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from unlearnbench.errors import UsageError
+
+
+def choose_device(name: str, elsewhere: bool = False) -> torch.device:
+    """Choose where to compute.
+
+    Args:
+        name: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
+        elsewhere: Cells are computed on other machines, which may have what is absent here.
+
+    Raises:
+        UsageError: The device does not exist here; the message lists what does.
+    """
+    present = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if name == "auto":
+        return torch.device(present[1] if len(present) > 1 else "cpu")
+    wanted = "cuda:0" if name == "cuda" else name
+    if wanted not in present and not (elsewhere and re.fullmatch(r"cuda:[0-9]{1,3}", wanted)):
+        raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
+    return torch.device(wanted)

@@ -1,0 +1,166 @@
+"""Computes the cells of a plan and keeps what came of them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlearnbench.component import canonical_json
+from unlearnbench.graph import Graph, Split
+from unlearnbench.records.record import DamagedRecordError, Record
+from unlearnbench.records.states import State
+from unlearnbench.records.states import save_state as write_state
+from unlearnbench.records.store import Store, remove_temporaries
+from unlearnbench.running.backends.dask_cells import run_on_dask
+from unlearnbench.running.backends.dask_members import members_on_dask
+from unlearnbench.running.backends.processes import run_in_processes
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.outcome import Arrays, Surroundings
+from unlearnbench.running.plan import Plan, Progress, state_path
+from unlearnbench.running.process_guard import contained
+from unlearnbench.running.runner import run_cell, warm_up
+
+Compute = Callable[[Cell, Graph, Surroundings], tuple[Record, Arrays, Mapping[str, Tensor]]]
+
+
+def execute(
+    plan: Plan, tell: Callable[[Progress], None] = lambda progress: None, compute: Compute = run_cell
+) -> list[Record]:
+    """Compute the cells that are wanted, each saved as it ends.
+
+    One after the other in this process, the members on the workers of a cluster if the plan's
+    settings say so; or each in a process of its own, here or on such workers.
+
+    Args:
+        plan: What to run.
+        tell: Called before and after each cell.
+        compute: What is done for a cell here; a process of its own knows from the cell.
+
+    Returns:
+        The records of all cells of the plan that have one, in the plan's order: an outcome
+        where there is one, else the failure of this run.
+
+    Raises:
+        WriteError: A record cannot be written, the disk is full for instance; what was saved
+            before is whole.
+    """
+    plan.store.save_machine(plan.machine)
+    plan.store.clean()
+    if plan.save_state is not None:
+        remove_temporaries(plan.save_state)
+    if plan.config.distribute == "members":
+        made = _run_spread(plan, tell, compute)
+    elif plan.config.backend == "dask":
+        made = run_on_dask(plan, tell)
+    else:
+        made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
+    # Closed at once where this is interrupted: no process may go on.
+    with contextlib.closing(made):
+        failures = {record.key: record for record in made if record.is_failure}
+    found = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
+    return [record for record in found if record is not None]
+
+
+def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
+    total, warmed = len(plan.wanted), set[str]()
+    for number, cell in enumerate(plan.wanted, start=1):
+        tell(Progress(cell, number, total))
+        kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
+        if kind not in warmed:
+            warmed.add(kind)
+            prepare(cell, plan.around)
+        record = do_cell(cell, plan.graphs[cell.dataset_label], plan.around, plan.store, plan.save_state, compute)
+        tell(Progress(cell, number, total, record))
+        yield record
+
+
+def _run_spread(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
+    if plan.wanted:
+        with members_on_dask(plan) as around:
+            yield from _run_here(replace(plan, around=around), tell, compute)
+
+
+def prepare(cell: Cell, around: Surroundings) -> None:
+    """Warm a method and a model up; what goes wrong is told, and left to the cell itself."""
+    try:
+        with contained(0, around.device, around.deterministic):
+            warm_up(cell, around.device)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the cell itself will fail the same way, and its record says how
+        print(f"note: warming up {cell.method.label} failed: {error}", file=sys.stderr)
+
+
+def do_cell(
+    cell: Cell, graph: Graph, around: Surroundings, store: Store, save_state: Path | None, compute: Compute
+) -> Record:
+    """Compute one cell and save what came of it.
+
+    Args:
+        cell: Which.
+        graph: Its dataset.
+        around: What all cells share.
+        store: Where its record goes.
+        save_state: Where its deployed parameters go, if anywhere.
+        compute: What is done for it.
+
+    Raises:
+        WriteError: Something cannot be written.
+    """
+    record, arrays, state = compute(cell, graph, replace(around, partial=store.root))
+    if not record.is_failure:
+        if save_state is not None:
+            keep = _state_of(cell, record, arrays, state)
+            write_state(keep, state_path(save_state, record.key))
+        store.save(record, arrays)
+        return record
+    store.save_failure(record)
+    # What failed may hold its data in circles that would only be found when memory is short.
+    gc.collect()
+    if around.device.type == "cuda":
+        torch.cuda.empty_cache()
+    return record
+
+
+def _standing(store: Store, key: str) -> Record | None:
+    try:
+        return store.find(key)
+    except DamagedRecordError as error:  # told already when the plan was made; the other records are sound
+        print(f"note: {error.message}", file=sys.stderr)
+        return None
+
+
+def _state_of(cell: Cell, record: Record, arrays: Arrays, weights: Mapping[str, Tensor]) -> State:
+    """Put together what is kept of a deployed state; a cell that ended early has less of it, an audit none."""
+    nothing = np.empty(0, dtype=np.int64)
+    ids = {name: torch.from_numpy(arrays.get(name, nothing)) for name in ("forgotten", "train", "val", "test")}
+    partition = torch.from_numpy(arrays["partition"]) if "partition" in arrays else None
+    split = Split(ids["train"], ids["val"], ids["test"])
+    return State(record.key, record.label, cell.canonical(), weights, ids["forgotten"], split, partition)
+
+
+def identical(records: Iterable[Record]) -> list[str]:
+    """Name methods that are different cells and yet deployed the same parameters bit for bit."""
+    seen: dict[str, Record] = {}
+    notices = []
+    for record in records:
+        after = record.digests.get("after")
+        if not after:
+            continue
+        place = [record.cell[key] for key in ("dataset", "model", "repetition", "protocol")]
+        key = canonical_json([place, after])
+        other = seen.setdefault(key, record)
+        if other.key != record.key:
+            notices.append(
+                f"same_as: {record.label} and {other.label} deployed the same parameters in repetition"
+                f" {record.cell['repetition']} on {record.cell['dataset']['name']}."
+            )
+    return notices

@@ -1,0 +1,190 @@
+"""What a run names: methods, models, metrics and datasets, looked up; datasets loaded, and what came in said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from unlearnbench.component import Spec, canonical_json
+from unlearnbench.datasets.base import describe, load_graph
+from unlearnbench.datasets.raw import offline
+from unlearnbench.errors import DataError, MissingDataError, UsageError
+from unlearnbench.graph import Graph
+from unlearnbench.protocol import protocol
+from unlearnbench.registry.brackets import Bracket
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.config import RunConfig
+from unlearnbench.running.settings import unknown_setting
+
+REFERENCE = "retrain"
+
+
+def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    """Look the datasets of a run up; `split` goes to those that have several.
+
+    Raises:
+        UsageError: An unknown name or parameter, or a split for datasets that take none.
+    """
+    specs, split_used = [], False
+    for bracket in config.brackets(config.datasets):
+        spec = resolve(catalogue, "dataset", bracket)
+        if config.split is not None and "split" in type(spec.params).model_fields:
+            split_used = True
+            arguments = {"split": str(config.split), **bracket.arguments}
+            spec = resolve(catalogue, "dataset", Bracket(bracket.name, arguments))
+        specs.append(spec)
+    if config.split is not None and not split_used:
+        raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
+    return specs
+
+
+def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    """Look the methods of a run up, the reference in front; `num_shards` goes to those that have shards.
+
+    Raises:
+        UsageError: An unknown name or parameter, or a number of shards that reaches no method.
+    """
+    specs = []
+    reached = config.num_shards is None
+    for bracket in config.brackets(config.methods):
+        spec = resolve(catalogue, "unlearner", bracket)
+        if (
+            config.num_shards is not None
+            and "num_shards" in type(spec.params).model_fields
+            and "num_shards" not in bracket.arguments
+        ):
+            reached = True
+            arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
+            spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
+        specs.append(spec)
+    if specs and not reached:
+        raise UsageError(
+            f"--num-shards {config.num_shards} reaches no method.",
+            "Only sharded methods have shards, and a number in a method's bracket wins. Leave --num-shards out.",
+        )
+    if specs and config.reference:
+        specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
+    return distinct(specs)
+
+
+def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
+    """Look the models of a run up.
+
+    Raises:
+        UsageError: An unknown name or parameter.
+    """
+    brackets = config.brackets(config.models, config.model_defaults())
+    try:
+        return distinct(resolve(catalogue, "model", bracket) for bracket in brackets)
+    except UsageError as error:
+        for key in config.model_defaults():
+            if repr(key) in error.message:
+                raise unknown_setting(f"model.{key}", [error.hint]) from None
+        raise
+
+
+def usable_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
+    """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
+    found, left_out = [], []
+    for name in catalogue.names("metric"):
+        try:
+            spec = resolve(catalogue, "metric", name)
+            check_needs([spec])
+            found.append(spec)
+        except UsageError as error:
+            left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
+    return found, left_out
+
+
+def distinct(specs: Iterable[Spec]) -> list[Spec]:
+    """Leave out what is named twice."""
+    found: dict[str, Spec] = {}
+    for spec in specs:
+        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
+    return list(found.values())
+
+
+def load_graphs(
+    datasets: Sequence[Spec], root: Path, forbid_downloads: bool, skip_missing: bool = False
+) -> tuple[dict[str, Graph], list[str]]:
+    """Load every dataset.
+
+    Args:
+        datasets: Which.
+        root: The data root.
+        forbid_downloads: Whether a file that is missing is an error at once.
+        skip_missing: Whether a dataset whose files cannot be had is left out.
+
+    Returns:
+        The graphs by label, and lines that say what came in and what is left out.
+
+    Raises:
+        DataError: Files are missing or damaged, or a graph breaks a rule; names every dataset whose
+            files cannot be had.
+    """
+    graphs, said = {}, []
+    missing: list[MissingDataError] = []
+    with offline(forbid_downloads):
+        for spec in datasets:
+            dataset = spec.build()
+            try:
+                graphs[spec.label] = load_graph(dataset, root)
+            except MissingDataError as error:
+                missing.append(error)
+                continue
+            name = dataset.recorded_name(dataset.params)
+            said += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+    if missing and not (skip_missing and graphs):
+        messages, hints = [error.message for error in missing], [error.hint for error in missing]
+        if graphs:
+            hints.append("Or leave out what cannot be had with --skip-missing.")
+        raise DataError("\n".join(messages), "\n".join(hints))
+    return graphs, said + [f"left out: {error.message}" for error in missing]
+
+
+def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
+    """Check that every request and every number of shards fits its graph, and every method a model.
+
+    Args:
+        cells: All cells of a run.
+        graphs: The datasets by label.
+
+    Raises:
+        UsageError: One does not; names method and dataset.
+    """
+    _check_models(cells)
+    training_nodes: dict[tuple[str, int], int] = {}
+    for cell in cells:
+        graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
+        if (name, repetition) not in training_nodes:
+            try:
+                setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+            except UsageError as error:  # what does not fit is said of a graph, which does not know its name
+                raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
+            training_nodes[name, repetition] = len(setting.split.train)
+        kind = cell.protocol.forget.kind
+        if kind not in cell.method.cls.forgets:
+            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or --forget-kind {kind}.")
+        num_shards = getattr(cell.method.params, "num_shards", 1)
+        if num_shards > training_nodes[name, repetition]:
+            raise UsageError(
+                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
+                f" of {cell.dataset_label}.",
+                "Use a smaller --num-shards.",
+            )
+
+
+def _check_models(cells: Sequence[Cell]) -> None:
+    models: dict[str, set[str]] = {}
+    for cell in cells:
+        models.setdefault(cell.method.label, set()).add(cell.model.name)
+    for cell in cells:
+        fit, asked = cell.method.cls.models, models[cell.method.label]
+        if fit is not None and not fit & asked:
+            raise UsageError(
+                f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",
+                f"Add --models {','.join(sorted(fit))}, or leave {cell.method.label} out.",
+            )

@@ -1,0 +1,187 @@
+"""The outcome of a cell: what is known of it so far, and the record it becomes, whatever goes wrong."""
+
+from __future__ import annotations
+
+import datetime
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError, StoppedError
+from unlearnbench.measure.clock import Meter, Watch, unwatched
+from unlearnbench.measure.load import LoadWatch
+from unlearnbench.records.record import Record
+from unlearnbench.records.unfinished import partial_folder
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.checkpoints import CellKeepers
+from unlearnbench.running.process_guard import contained, is_out_of_memory
+from unlearnbench.task.task import Keeper
+
+# Cells were computed one after the other; times of others are not compared.
+SERIAL = "serial"
+# Some of a cell's members were trained by an earlier run.
+RESUMED = "resumed"
+# Its members were trained on a cluster.
+MEMBERS = "dask-members"
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all cells of a run share.
+
+    Args:
+        device: Where methods compute.
+        threads: Threads of torch.
+        machine: Id of this machine.
+        metrics: What predictions are scored by.
+        provenance: Versions of packages and plugins, commit.
+        backend: How cells are run; times from others than `serial` are not compared.
+        deterministic: Whether torch refuses operations that may give other bits from call to call.
+        watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
+        elsewhere: For a cell, what has its members trained elsewhere; None: they are trained here.
+        partial: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
+    """
+
+    device: torch.device
+    threads: int
+    machine: str
+    metrics: Sequence[Spec]
+    provenance: Mapping[str, Any]
+    backend: str = SERIAL
+    deterministic: bool = False
+    watch: Watch = unwatched
+    elsewhere: Callable[[Cell], Keeper] | None = None
+    partial: Path | None = None
+
+
+@dataclass
+class Outcome:
+    """What is known of a cell so far; a failure in the middle still has what came before.
+
+    Args:
+        meter: Clock, memory readings and counts.
+        arrays: What is kept beside the record.
+        fields: Fields of the record.
+        notes: What a reader of the record should know.
+        state: The deployed parameters.
+        keepers: What keeps members that are trained in groups.
+    """
+
+    meter: Meter
+    arrays: Arrays = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    keepers: CellKeepers = field(default_factory=CellKeepers)
+
+
+def measured(
+    cell: Cell, around: Surroundings, work: Callable[[Outcome], str]
+) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Do the work of a cell and make its record; a failure of the work becomes the record's status.
+
+    Args:
+        cell: Which.
+        around: What all cells share.
+        work: Fills in an outcome and gives the status.
+
+    Returns:
+        As `run_cell`.
+
+    Raises:
+        StoppedError: The work says that no other cell can be computed either.
+    """
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    watch = LoadWatch()
+    outcome = Outcome(Meter(around.device, watch=around.watch), keepers=_keepers(cell, around))
+    failure = None
+    key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
+    with contained(key, around.device, around.deterministic) as changed:
+        try:
+            status = work(outcome)
+        except RefusedError as error:
+            status = "refused"
+            outcome.notes.append(str(error))
+        except (KeyboardInterrupt, StoppedError):
+            raise
+        except BaseException as error:  # a method may fail in any way; the record says how
+            status = "oom" if is_out_of_memory(error) else "error"
+            failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+    outcome.notes += changed
+    outcome.notes += outcome.keepers.notes
+    backend = RESUMED if outcome.keepers.taken and around.backend == SERIAL else around.backend
+    load = watch.finish()
+    provenance = {
+        **around.provenance,
+        "started": started,
+        "threads": around.threads,
+        "device": str(around.device),
+        "deterministic": around.deterministic,
+        "backend": backend,
+        "machine": around.machine,
+        "load": [load.start, load.end],
+        "other_cores": load.other_cores,
+        "exclusive": backend == SERIAL and load.is_exclusive(),
+        "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
+    }
+    if around.backend == MEMBERS:
+        outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
+    elif around.backend != SERIAL:
+        how = "--jobs" if around.backend == "processes" else f"--backend {around.backend}"
+        outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
+    if load.reason:
+        outcome.notes.append(f"Load of the machine: {load.reason}.")
+    fields = {
+        "key": cell.key,
+        "label": cell.method.label,
+        "cell": cell.canonical(),
+        "phases": [_renamed(row) for row in outcome.meter.phases],
+        "provenance": provenance,
+        "notes": outcome.notes,
+    }
+    try:
+        record = Record(**fields, **outcome.fields, status=status, error=failure)
+    except ValidationError as error:
+        # What a method reports of itself must not cost its cell the record, nor the later cells their turn.
+        failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+        record = Record(**fields, status="error", error=failure)
+    return record, outcome.arrays, outcome.state
+
+
+def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
+    elsewhere = around.elsewhere
+    there = None if elsewhere is None else lambda: elsewhere(cell)
+    if around.partial is None:
+        return CellKeepers(elsewhere=there)
+    facts = {
+        "cell": cell.key,
+        **{name: around.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
+        "machine": around.machine,
+        "device": str(around.device),
+        "threads": around.threads,
+        "deterministic": around.deterministic,
+    }
+    return CellKeepers(partial_folder(around.partial, around.machine, cell.key), facts, there)
+
+
+def _unread(cell: Cell) -> dict[str, str]:
+    if cell.training.one_by_one:
+        return {}
+    return {"seconds_per_shard": "members were trained in lockstep; --train one-by-one times each"}
+
+
+def _renamed(row: dict[str, Any]) -> dict[str, Any]:
+    """Take `fit/` off the names inside the first fit: `partition`, `train`, `aggregate`."""
+    return {**row, "name": row["name"].removeprefix("fit/")}

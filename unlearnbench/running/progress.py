@@ -1,0 +1,134 @@
+"""A bar of progress for runs from Python, in notebooks and wherever it is asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from unlearnbench.errors import UsageError
+from unlearnbench.records.record import Record
+from unlearnbench.running.execute import Compute, execute
+from unlearnbench.running.plan import Plan, Progress
+
+
+def wants_bar(progress: bool | None) -> bool:
+    """Tell whether a run shows a bar.
+
+    Args:
+        progress: What was asked for; None: a bar in a notebook if tqdm is there.
+
+    Raises:
+        UsageError: A bar was asked for and there is no tqdm.
+    """
+    there = find_spec("tqdm") is not None
+    if progress and not there:
+        raise UsageError("progress=True: there is no module tqdm.", "Install it: pip install tqdm.")
+    return there and (is_notebook() if progress is None else progress)
+
+
+def is_notebook() -> bool:
+    """Tell whether the code runs in a notebook's kernel."""
+    interactive = sys.modules.get("IPython")
+    shell = interactive.get_ipython() if interactive is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+@contextmanager
+def bar(total: int) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar of so many cells; what comes out is told of each cell before and after it."""
+    from tqdm.auto import tqdm
+
+    # tqdm says so itself where a notebook cannot draw; a bar of text is then shown all the same.
+    with tqdm(total=total, unit="cell", disable=total == 0) as shown:
+
+        def tell(progress: Progress) -> None:
+            shown.set_description(progress.cell.describe(), refresh=False)
+            if progress.record is None:
+                shown.refresh()
+                return
+            shown.update()
+            if progress.record.status != "ok":
+                shown.write(f"{progress.cell.describe()}: {progress.record.status}", file=sys.stderr)
+
+        yield tell
+
+
+LINE_EVERY_SECONDS = 10.0
+# What the line of a bar needs beside the bar itself, and the widest bar.
+OTHER_COLUMNS, WIDEST = 36, 40
+
+
+class Lines:
+    """Progress where there is no terminal: a line now and then, and one for each failure."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        """Take note of where the run is."""
+        record = progress.record
+        if record is None:
+            return
+        failed = record.status != "ok"
+        if failed or progress.number == progress.total or time.monotonic() - self._last > LINE_EVERY_SECONDS:
+            self._last = time.monotonic()
+            place = f"[{progress.number}/{progress.total}]"
+            print(f"{place} {progress.cell.describe()}: {_outcome(record)}", file=sys.stderr)
+
+
+class CellBar(Bar):
+    """Cells done with the time that is left, and below it one line: which cell, in which phase and epoch."""
+
+    cell = "starting"
+    phase = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Draw both lines; the second is cut where the terminal ends."""
+        yield from super().get_renderables()
+        yield Text(f"{self.cell}{f': {self.phase}' if self.phase else ''}", no_wrap=True, overflow="ellipsis")
+
+
+def cell_bar(console: Console) -> CellBar:
+    """Make a bar that fits into a terminal from 40 columns on; rich leaves colours out where NO_COLOR is set."""
+    columns = (
+        TextColumn("cells"), BarColumn(max(4, min(WIDEST, console.width - OTHER_COLUMNS))), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    # A slow beat: drawing takes time from the thread that is being timed.
+    return CellBar(*columns, console=console, transient=True, refresh_per_second=1)
+
+
+def compute_with_bar(plan: Plan, compute: Compute) -> list[Record]:
+    """Compute a plan below a bar on standard error."""
+    console = Console(stderr=True)
+    with cell_bar(console) as bar:
+        task = bar.add_task("", total=len(plan.wanted))
+
+        def tell(progress: Progress) -> None:
+            bar.cell, bar.phase = progress.cell.describe(), ""
+            bar.update(task, completed=progress.number - (progress.record is None))
+            if progress.record is not None and progress.record.status != "ok":
+                console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
+
+        def watch(phase: str, epoch: int, epochs: int) -> None:
+            bar.phase = f"{phase}, epoch {epoch} of {epochs}" if epochs else phase
+
+        return execute(replace(plan, around=replace(plan.around, watch=watch)), tell, compute)
+
+
+def _outcome(record: Record) -> str:
+    if record.error is not None:
+        return f"{record.status}: {record.error['type']}: {record.error['message']}"
+    if record.status == "ok":
+        return record.status
+    own = [note for note in record.notes if note.startswith(f"{record.status}:")]
+    return own[0] if own else f"{record.status}: {' '.join(record.notes)}"

@@ -1,0 +1,246 @@
+"""Runs one cell, phase by phase, and makes its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlearnbench import seeds
+from unlearnbench.errors import RefusedError
+from unlearnbench.graph import Graph, Split
+from unlearnbench.measure.clock import Meter
+from unlearnbench.measure.digests import digests, is_finite, relative_change
+from unlearnbench.metrics.scoring import score
+from unlearnbench.protocol import Request, protocol
+from unlearnbench.records.record import Record
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.contract import Given, checked_answer, checked_state
+from unlearnbench.running.outcome import Arrays, Outcome, Surroundings, measured
+from unlearnbench.task import Query, Task, View, make_query
+from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning.partitioning import checked_kept, partition_statistics
+
+__all__ = ["Arrays", "Outcome", "Surroundings", "measured", "run_cell"]
+
+VIEWS = (View.SHARD, View.FULL)
+# A first call that takes more than this many times the second did work that belongs to forgetting.
+DEFERRED = 2.0
+Answer = TypeVar("Answer")
+
+
+def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Fit, forget, predict and score; whatever a method does wrong becomes the record's status.
+
+    Args:
+        cell: What to run.
+        graph: The dataset.
+        around: What all cells share.
+
+    Returns:
+        The record, the arrays to keep beside it (predictions, ids), and the deployed state.
+    """
+    return measured(cell, around, lambda outcome: _run(cell, graph, around, outcome))
+
+
+def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
+    name, meter = cell.dataset_identity, outcome.meter
+    setting = protocol.setting(cell.protocol, graph, cell.seed, name, cell.repetition)
+    graph, split, request = setting.graph, setting.split, setting.request
+    outcome.fields["requests"] = [
+        {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
+    ]
+    outcome.arrays |= {
+        "forgotten": request.ids.numpy(),
+        "train": split.train.numpy(),
+        "val": split.val.numpy(),
+        "test": split.test.numpy(),
+    }
+    task = Task(
+        graph=graph.induced(split.train).to(around.device),
+        model=cell.model,
+        training=cell.training,
+        device=around.device,
+        seed=protocol.task_seed(cell.seed, name, cell.repetition),
+        listener=meter,
+        keeper=outcome.keepers.of("fit"),
+    )
+    method: Unlearner = cell.method.build()
+    given = Given()
+    given.add("the training graph", task.graph)
+    with meter.phase("fit"):
+        method.fit(task)
+    outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
+    outcome.fields["partition"] = _partition(method, task.graph)
+    fit_counts = dict(meter.counts)
+    # A method may give its own tensors and change them in place.
+    before = {name: value.detach().clone() for name, value in checked_state(method.state(), around.device).items()}
+    digests_before = digests(before)
+    with meter.phase("evaluate"):
+        questions = _questions(graph, split.train, split, around.device)
+        _note(given, questions)
+        answers = {("before", *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+    given.check()
+    _check_unchanged(method, digests_before)
+
+    retained = replace(task.without(request), keeper=outcome.keepers.of("unlearn"))
+    demand = Request(request.ids.clone().to(around.device), request.kind)
+    del task
+    given.add("the retained graph", retained.graph)
+    given.add("the ids of the request", demand.ids)
+    with meter.phase("unlearn"):
+        method.unlearn(demand, retained)
+    outcome.fields["counts"] = _counts(fit_counts, meter.counts)
+    after = outcome.state = checked_state(_twice(meter, "state", method.state), around.device)
+    outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
+    digests_after = digests(after)
+    held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
+    if method.deletes_at_inference and "partition" in method.kept():
+        checked_kept(method.kept()["partition"], retained.graph)
+        outcome.arrays["partition"] = method.kept()["partition"].cpu().numpy()
+    if not method.deletes_at_inference:
+        outcome.notes.append("scored with the graph as it was before the request.")
+    if request.kind == "edge" and method.deletes_at_inference:
+        graph = request.apply(graph)
+    with meter.phase("evaluate"):
+        questions = _questions(graph, held, split, around.device)
+        _note(given, questions)
+    first, *others = questions.items()
+    answer = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answers["after", *first[0]] = checked_answer(answer, first[1])
+    with meter.phase("evaluate"):
+        answers |= {("after", *key): checked_answer(method.predict(query), query) for key, query in others}
+    given.check()
+    _check_unchanged(method, digests_after)
+
+    if setting.clean is not None:
+        answers |= _undisturbed(cell, setting, around.device)
+    outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
+    changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
+    outcome.fields["digests"] = {
+        "before": digests_before,
+        "after": digests_after,
+        "members_changed": [int(k.split("/")[1]) for k in changed if k.startswith("members/")],
+        "relative_change": relative_change(before, after),
+        "unchanged": not changed,
+    }
+    if not changed:
+        outcome.notes.append("unchanged: forgetting changed no parameter.")
+    finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
+    outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
+    if finite:
+        labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
+        outcome.fields["metrics"], problems = score(answers, labels, around.metrics)
+        outcome.notes += problems
+    if not finite:
+        outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
+    return "ok" if finite else "diverged"
+
+
+def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
+    """Make the queries that are scored: test and validation nodes, each alone, in both views."""
+    found: dict[tuple[str, str], Query] = {}
+    for part, targets in (("test", split.test), ("val", split.val)):
+        query = make_query(graph, held, targets, View.SHARD, device)
+        found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
+    return found
+
+
+def _note(given: Given, questions: Mapping[tuple[str, str], Query]) -> None:
+    """Take note of queries; the two views of a part share their tensors."""
+    for (part, view), query in questions.items():
+        if view == VIEWS[0].value:
+            given.add(f"the graph of the {part} query", query.graph)
+            given.add(f"the targets of the {part} query", query.targets)
+            given.add(f"the retained ids of the {part} query", query.retained)
+
+
+def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
+    """Ask the method trained on the clean graph: with the cell's own seed, and with another.
+
+    `clean` is what the method gives where nothing was injected. `fresh` is what it gives when after
+    the request everything is made anew, the partition too, by other chance.
+    """
+    assert setting.clean is not None
+    answers: dict[tuple[str, str, str], Tensor] = {}
+    seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
+    for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
+        task = Task(setting.graph.induced(setting.clean).to(device), cell.model, cell.training, device, chosen)
+        method: Unlearner = cell.method.build()
+        method.fit(task)
+        questions = _questions(setting.graph, setting.clean, setting.split, device)
+        answers |= {(moment, *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+    return answers
+
+
+def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
+    """Call the first time after a request, and again, and time both, to find work that was put off."""
+    with meter.phase(f"{name}-first"):
+        answer = call()
+    with meter.phase(f"{name}-second"):
+        call()
+    return answer
+
+
+def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
+    """Give what the request cost, and beside it, named `fit_...`, what came before."""
+    request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
+    return request | {f"fit_{name}": amount for name, amount in fit.items()}
+
+
+def _charged(meter: Meter, outcome: Outcome) -> float:
+    """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
+    seconds = meter.seconds("unlearn")
+    assert seconds is not None
+    for name in ("state", "predict"):
+        first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
+        if first > DEFERRED * second:
+            outcome.notes.append(
+                f"The first {name}() after the request took {first:.4f} s, the second {second:.4f} s: "
+                "the difference is charged to the request."
+            )
+            seconds += first - second
+    return seconds
+
+
+def _check_unchanged(method: Unlearner, known: Mapping[str, str]) -> None:
+    if digests(method.state()) != known:
+        raise RefusedError("predict() changed the deployed parameters.", "Only fit() and unlearn() may change them.")
+
+
+def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
+    kept = method.kept().get("partition")
+    if kept is None:
+        return None
+    shard = checked_kept(kept, graph)
+    num_shards = max(getattr(method, "num_shards", 0), int(shard.max()) + 1)
+    return partition_statistics(graph, shard, num_shards)
+
+
+def warm_up(cell: Cell, device: torch.device) -> None:
+    """Run a method once, untimed, on a small graph, so that no cell pays for starting up."""
+    num_shards = getattr(cell.method.params, "num_shards", 1)
+    chance = seeds.generator(0, "warm-up")
+    n, features = max(200, 4 * num_shards), 8
+    edges = torch.randint(n, (2, 4 * n), generator=chance)
+    graph = Graph(
+        torch.randn(n, features, generator=chance),
+        torch.arange(n) % 3,
+        torch.cat([edges, edges.flip(0)], dim=1),
+        torch.arange(n),
+        3,
+    ).to(device)
+    training = replace(cell.training, epochs=2)
+    task = Task(graph, cell.model, training, device, seed=0)
+    request = Request(torch.arange(2, device=device))
+    method: Unlearner = cell.method.build()
+    method.fit(task)
+    retained = task.without(request)
+    method.unlearn(request, retained)
+    held = retained if method.deletes_at_inference else task
+    for view in (View.SHARD, View.FULL):
+        method.predict(held.query(retained.graph.ids[:10], view))

@@ -1,0 +1,126 @@
+"""What `--set KEY=VALUE` says of training, poison and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unlearnbench.errors import UsageError, nearest
+from unlearnbench.protocol.poison import Poison
+from unlearnbench.task import Training
+
+_TRAINING: dict[str, type[Any]] = {
+    "lr": float,
+    "weight_decay": float,
+    "epochs": int,
+    "batch_size": int,
+    "fanouts": tuple,
+}
+_POISON = ("poison.nodes", "poison.edges")
+
+
+def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, batch_size: int | None) -> Training:
+    """Give how networks are trained.
+
+    Args:
+        given: Keys of `--set` to values; those of models are not looked at.
+        one_by_one: As `Training` has it.
+        epochs: What `--epochs` says; None: nothing.
+        batch_size: What `--batch-size` says; None: nothing.
+
+    Raises:
+        UsageError: A key that is none, a value out of range, or something said twice.
+    """
+    values: dict[str, Any] = {"one_by_one": one_by_one}
+    for key, value in given.items():
+        scope, _, name = key.partition(".")
+        if scope == "training":
+            if name not in _TRAINING:
+                raise unknown_setting(key, [f"training.{name}" for name in _TRAINING])
+            values[name] = _fanouts(key, value) if name == "fanouts" else _number(key, value, _TRAINING[name])
+        elif scope not in ("model", "poison") and key != "seed":
+            known = [*(f"training.{name}" for name in _TRAINING), "model.PARAMETER", *_POISON, "seed"]
+            raise unknown_setting(key, known)
+    for name, said in (("epochs", epochs), ("batch_size", batch_size)):
+        if said is not None and name in values:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"training.{name} is given twice, by {option} and by --set.", f"Use one of {option} and --set."
+            )
+        if said is not None:
+            values[name] = said
+    if values.get("epochs") == 0:
+        raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
+    if "fanouts" in values and not values.get("batch_size"):
+        raise UsageError("--set training.fanouts: there are no batches.", "Add --batch-size 512.")
+    return Training(**values)
+
+
+def poison(given: Mapping[str, Any]) -> Poison:
+    """Give what is injected.
+
+    Raises:
+        UsageError: No setting of the poison, or a value out of range.
+    """
+    values = _of_poison(given)
+    for key, value in values.items():
+        if key not in _POISON:
+            raise unknown_setting(key, list(_POISON))
+        if _number(key, value, int) < 1:
+            raise UsageError(f"--set {key}={value}: out of range.", "Give a positive number.")
+    return Poison(**{key.partition(".")[2]: _number(key, value, int) for key, value in values.items()})
+
+
+def check_no_poison(given: Mapping[str, Any]) -> None:
+    """Refuse settings of a poison where nothing is injected.
+
+    Raises:
+        UsageError: There is one.
+    """
+    values = _of_poison(given)
+    if values:
+        raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
+
+
+def seed(given: Mapping[str, Any]) -> int:
+    """Give the seed that every other one is derived from.
+
+    Raises:
+        UsageError: It is no number below 2^63.
+    """
+    number = int(_number("seed", given.get("seed", 0), int))
+    if number >= 2**63:
+        raise UsageError(f"--set seed={number}: out of range.", "Give a number below 2^63.")
+    return number
+
+
+def unknown_setting(key: str, known: list[str]) -> UsageError:
+    """Make the error for a key of `--set` that means nothing."""
+    close = nearest(key, known, 1)
+    guess = f"Did you mean {close[0]}? " if close else ""
+    return UsageError(f"--set {key}: no such setting.", f"{guess}Known: {', '.join(known)}.")
+
+
+def _of_poison(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key.partition(".")[0] == "poison"}
+
+
+def _fanouts(key: str, value: Any) -> tuple[int, ...]:
+    """Read numbers of neighbours, hop by hop: 10,7 or a list."""
+    parts = value if isinstance(value, list | tuple) else str(value).split(",")
+    numbers = tuple(_number(key, part, int) for part in parts)
+    if not numbers or 0 in numbers:
+        raise UsageError(f"--set {key}={value}: out of range.", "Example: --set training.fanouts=10,7, one a hop.")
+    return numbers
+
+
+def _number(key: str, value: Any, kind: type[Any]) -> Any:
+    try:
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"--set {key}={value}: not a number.", "Give a number.") from None
+    if isinstance(value, bool) or (isinstance(value, float) and number != value):
+        raise UsageError(f"--set {key}={value}: not a whole number.", "Give a whole number.")
+    if not 0 <= number < float("inf"):
+        raise UsageError(f"--set {key}={value}: out of range.", "Give a finite number that is not negative.")
+    return number

@@ -1,0 +1,255 @@
+"""What a method gets to see: the task it is trained on and the queries it answers.
+
+Only the harness makes tasks and queries. A task holds training nodes and nothing else; a
+query holds the retained training nodes and the nodes asked for, without labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import repeat
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+import unlearnbench
+from unlearnbench import seeds
+from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError
+from unlearnbench.graph import Graph
+from unlearnbench.protocol import Request
+from unlearnbench.task.training import Listener, Silent, Training
+
+ModelSpec = Spec
+
+
+class View(Enum):
+    """Which graph a member passes messages over when it predicts.
+
+    `TARGETS`: the subgraph of the nodes asked for. `SHARD`: the member's own training nodes
+    and the nodes asked for. `FULL`: all retained training nodes and the nodes asked for.
+    """
+
+    TARGETS = "targets"
+    SHARD = "shard"
+    FULL = "full"
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Shards whose members are trained at once, and all that their members depend on beside the task.
+
+    Args:
+        shards: Their numbers.
+        ids: int64, the ids of each shard's nodes, in the order of its subgraph.
+        beside: What the method holds beside members for these shards before they are trained: see
+            `Sharded.beside`.
+    """
+
+    shards: tuple[int, ...]
+    ids: tuple[Tensor, ...]
+    beside: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What came of training a group.
+
+    Args:
+        members: Parameters by shard and name, `3/conv1.weight`.
+        beside: What the method holds beside members for these shards afterwards.
+        counts: What the training counted.
+    """
+
+    members: Mapping[str, Tensor]
+    beside: Mapping[str, Tensor]
+    counts: Mapping[str, int]
+
+
+class Keeper(Protocol):
+    """The harness's side of training in groups; a method never learns where members are kept or trained."""
+
+    @property
+    def most(self) -> int | None:
+        """Tell how many members a group may have; None: as many as fit into memory."""
+        ...
+
+    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+        """Take note of what is to be trained; tell whether to ask for each group and to hand over what comes of it."""
+        ...
+
+    def find(self, task: Task, group: Group) -> Trained | None:
+        """Give the group's members if they are here already, bit for bit what training would give."""
+        ...
+
+    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+        """Take what came of training."""
+        ...
+
+
+class KeepsNothing:
+    """A keeper that is never asked."""
+
+    most: int | None = None
+
+    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+        """Tell not to ask."""
+        return False
+
+    def find(self, task: Task, group: Group) -> Trained | None:
+        """Have nothing."""
+        return None
+
+    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+        """Keep nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method is trained on.
+
+    Args:
+        graph: The training nodes and the edges among them, on `device`.
+        model: The base model.
+        training: How networks are trained.
+        device: Where to compute.
+        seed: The base of every generator; the same for every method of a repetition.
+        given: Usually empty. An audit hands a partition in as
+            `{"partition": int64 [[node id, shard], ...]}`.
+        listener: The harness's clock and counts.
+        keeper: Where members that were trained in groups are kept, or trained: see `groups.Keeper`.
+    """
+
+    graph: Graph
+    model: ModelSpec
+    training: Training
+    device: torch.device
+    seed: int
+    given: Mapping[str, Tensor] = field(default_factory=dict)
+    listener: Listener = field(default_factory=Silent, repr=False)
+    keeper: Keeper = field(default_factory=KeepsNothing, repr=False)
+
+    @classmethod
+    def from_data(cls, data: Any, **settings: Any) -> Task:
+        """Make a task of one's own graph: the former name of `unlearnbench.task_from_data`."""
+        warnings.warn("Task.from_data is now unlearnbench.task_from_data.", DeprecationWarning, stacklevel=2)
+        task: Task = unlearnbench.task_from_data(data, **settings)
+        return task
+
+    def without(self, request: Request) -> Task:
+        """Make the retained task.
+
+        The nodes of the request, their features, labels and edges are gone; or its edges.
+        """
+        if request.kind == "edge":
+            return replace(self, graph=request.apply(self.graph))
+        given = {name: rows[~torch.isin(rows[:, 0], request.ids.to(rows.device))] for name, rows in self.given.items()}
+        return replace(self, graph=request.apply(self.graph), given=given)
+
+    def generator(self, *role: str | int) -> torch.Generator:
+        """Make a fresh CPU generator that depends on the task's seed and the role alone."""
+        return seeds.generator(self.seed, *role)
+
+    def key(self, *role: str | int) -> int:
+        """Give the integer that `generator` would be seeded with: a key for `seeds.keyed_hash`."""
+        return seeds.seed(self.seed, *role)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Let the harness measure what happens inside, under this name."""
+        return self.listener.phase(name)
+
+    def count(self, **amounts: int) -> None:
+        """Add to the harness's counts: `shards_hit`, `node_epochs`, `steps`."""
+        self.listener.count(**amounts)
+
+    def epochs(self, total: int) -> Iterator[int]:
+        """Count 0 to `total - 1`, and let the harness show in which epoch a method is."""
+        for epoch in range(total):
+            self.listener.epoch(epoch + 1, total)
+            yield epoch
+
+    def query(self, targets: Tensor, view: View) -> Query:
+        """Ask about training nodes of this task (an aggregator learns from such answers)."""
+        return Query(targets, view, self.graph.without_labels(), self.graph.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A question about nodes, answered over one view of the graph.
+
+    Args:
+        targets: int64 [n], ids of the nodes asked for.
+        view: Which graph messages pass over.
+        graph: The subgraph of the retained training nodes and the targets; y is -1 throughout.
+        retained: int64 [m], ids of the retained training nodes.
+    """
+
+    targets: Tensor
+    view: View
+    graph: Graph = field(repr=False)
+    retained: Tensor = field(repr=False)
+
+    def context(self, train_ids: Tensor) -> Graph:
+        """Cut the graph to pass messages over for a network trained on `train_ids`.
+
+        Returns:
+            `SHARD`: the subgraph of `train_ids`, then the targets that are not among them.
+            `FULL`: of all retained nodes and the targets. `TARGETS`: of the targets.
+
+        Raises:
+            RefusedError: One of `train_ids` is not a retained training node: a method asked for
+                data it was told to forget.
+        """
+        self._check(train_ids)
+        if self.view is View.TARGETS:
+            return self.graph.induced(self.targets)
+        if self.view is View.FULL:
+            return self.graph
+        strangers = self.targets[~torch.isin(self.targets, train_ids)]
+        return self.graph.induced(torch.cat([train_ids, strangers]))
+
+    def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
+        """Give what `context` gives for each of several networks, one after the other, in one pass over the edges.
+
+        Args:
+            train_ids: int64 [m], all different.
+            group: int64 [m], which network was trained on each.
+            wanted: The networks, by their numbers.
+
+        Raises:
+            RefusedError: As `context`.
+        """
+        if self.view is not View.SHARD:
+            return repeat(self.context(train_ids), len(wanted))
+        self._check(train_ids)
+        return self.graph.parts(train_ids, group, wanted, self.targets)
+
+    def _check(self, train_ids: Tensor) -> None:
+        strange = ~torch.isin(train_ids, self.retained)
+        if bool(strange.any()):
+            raise RefusedError(
+                f"A query was asked for the graph of {int(strange.sum())} nodes that are not retained training nodes,"
+                f" the first is {int(train_ids[strange][0])}.",
+                "A method may pass messages only over nodes it still holds.",
+            )
+
+
+def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:
+    """Cut a query from the whole graph.
+
+    Args:
+        graph: The dataset.
+        retained: int64 [m], ids of the retained training nodes.
+        targets: int64 [n], ids of the nodes asked for.
+        view: Which graph messages pass over.
+        device: Where the method computes.
+    """
+    strangers = targets[~torch.isin(targets, retained)]
+    cut = graph.induced(torch.cat([retained, strangers])).without_labels().to(device)
+    # Copies: what a method writes into its query must not reach the split that others are given.
+    return Query(targets.clone().to(device), view, cut, retained.clone().to(device))

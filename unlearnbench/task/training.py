@@ -1,0 +1,80 @@
+"""How networks are trained, and who listens while they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Training:
+    """How every network is trained: Adam on the mean cross-entropy.
+
+    Args:
+        epochs: Passes over the whole shard: one step each, unless there are batches.
+        lr: Learning rate.
+        weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
+        one_by_one: Train networks one after the other instead of in lockstep: slower, the same
+            bits on a CPU, and each network's time is measured.
+        batch_size: Nodes of a step, in an order drawn anew for each epoch; the subgraph of a step is induced by
+            them and their sampled neighbours. 0: the whole shard in one step.
+        fanouts: With batches: how many neighbours of a node are sampled at most, for each hop.
+    """
+
+    epochs: int = 100
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    one_by_one: bool = False
+    batch_size: int = 0
+    fanouts: tuple[int, ...] = (5, 5)
+
+    def canonical(self) -> dict[str, Any]:
+        """Give plain JSON values; without batches their settings are none of a cell."""
+        values = asdict(self)
+        if not self.batch_size:
+            del values["batch_size"], values["fanouts"]
+        return values
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Training:
+        """Make it of what `canonical` gave.
+
+        Raises:
+            KeyError: Something is missing.
+            TypeError: Something is not known, or is no list of numbers.
+        """
+        with_batches = {"fanouts": tuple(plain["fanouts"])} if plain.get("batch_size") else {}
+        needed = {name: plain[name] for name in ("epochs", "lr", "weight_decay", "one_by_one")}
+        return cls(**{**plain, **needed, **with_batches})
+
+
+class Listener(Protocol):
+    """The harness's side of a task: its clock, memory readings and counts."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Measure what happens inside."""
+        ...
+
+    def count(self, **amounts: int) -> None:
+        """Add to named counts."""
+        ...
+
+    def epoch(self, number: int, total: int) -> None:
+        """Take note that an epoch begins, counted from 1."""
+        ...
+
+
+class Silent:
+    """A listener that measures nothing."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def count(self, **amounts: int) -> None:
+        """Do nothing."""
+
+    def epoch(self, number: int, total: int) -> None:
+        """Do nothing."""

@@ -1,0 +1,14 @@
+from .audits import toy_subject as toy_subject
+from .conformance import AggregatorConformance as AggregatorConformance
+from .conformance import AuditConformance as AuditConformance
+from .conformance import DatasetConformance as DatasetConformance
+from .conformance import MetricConformance as MetricConformance
+from .conformance import ModelConformance as ModelConformance
+from .conformance import PartitionerConformance as PartitionerConformance
+from .conformance import UnlearnerConformance as UnlearnerConformance
+from .conformance import check_component as check_component
+from .graphs import toy_graph as toy_graph
+from .graphs import toy_task as toy_task
+from .reach import reachable_tensors as reachable_tensors
+from .rules.base import Fault as Fault
+from .rules.base import Result as Result
