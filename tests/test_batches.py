@@ -112,11 +112,12 @@ def test_a_network_has_the_bits_it_would_have_alone(model):
 @pytest.mark.parametrize("model", ["gcn", "sage"])
 def test_one_batch_of_all_nodes_is_a_step_on_the_whole_graph(model):
     graph = toy_graph(num_nodes=24)
-    task = in_batches(f"{model}[dropout=0]", graph, Training(epochs=6, batch_size=24))
-    whole = train_networks(replace(task, training=Training(epochs=6)), [graph], [0]).predict([graph])[0][1]
+    task = in_batches(f"{model}[dropout=0]", graph, Training(epochs=3, batch_size=24))
+    whole = train_networks(replace(task, training=Training(epochs=3)), [graph], [0]).predict([graph])[0][1]
     batch = train_networks(task, [graph], [0]).predict([graph])[0][1]
-    # The order of the nodes is another, and so that of sums.
-    assert torch.allclose(whole, batch, atol=1e-4)
+    # The order of the nodes is another, and so that of sums; Adam turns the sign of a gradient near 0 into a whole
+    # step, so that after more steps rounding may show anywhere.
+    assert torch.allclose(whole, batch, rtol=0, atol=1e-5)
 
 
 def test_steps_and_nodes_are_counted():
