@@ -30,7 +30,7 @@ EVALUATION = ("evaluate", "predict-first", "predict-second")
 def measure(cell: Cell, plan: Plan) -> dict[str, float]:
     """Run a cell once; in seconds."""
     start = time.perf_counter()
-    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], plan.around)
+    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], plan.context)
     whole = time.perf_counter() - start
     if record.status != "ok":
         raise SystemExit(f"{cell.describe()}: {record.status} {record.error or record.notes}")
@@ -65,7 +65,7 @@ def main() -> None:
         plan = make_plan(make_config(settings, "cell.py"), load_catalogue())
     found: dict[str, list[dict[str, float]]] = {}
     for cell in plan.cells:
-        warm_up(cell, plan.around.device)
+        warm_up(cell, plan.context.device)
     for round_number in range(options.rounds + 1):
         for cell in plan.cells:
             seconds = measure(cell, plan)

@@ -65,16 +65,16 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
         }
         plan = make_plan(make_config(settings, "growth.py"), load_catalogue())
     (cell,) = plan.cells
-    warm_up(cell, plan.around.device)
-    setting = protocol.setting(
+    warm_up(cell, plan.context.device)
+    setting = protocol.repetition_data(
         cell.protocol, plan.graphs[cell.dataset_label], cell.seed, cell.dataset_identity, cell.repetition
     )
-    graph, split, meter = setting.graph, setting.split, Meter(plan.around.device)
-    task = Task(graph.induced(split.train), cell.model, cell.training, plan.around.device, cell.seed, listener=meter)
+    graph, split, meter = setting.graph, setting.split, Meter(plan.context.device)
+    task = Task(graph.induced(split.train), cell.model, cell.training, plan.context.device, cell.seed, listener=meter)
     unlearner = cell.method.build()
     with meter.phase("fit"):
         unlearner.fit(task)
-    query = make_query(graph, split.train, split.test, View.SHARD, plan.around.device)
+    query = make_query(graph, split.train, split.test, View.SHARD, plan.context.device)
     with meter.phase("predict"):
         unlearner.predict(query)
     del query

@@ -55,7 +55,7 @@ def measure(dataset: str, model: str, repetition: int, root: Path | None) -> lis
     graphs, _ = load_graphs([spec], data_root(root), True, False)
     graph = graphs[spec.label]
     rules = Protocol(forget=Forget(), own_split=graph.split is not None)
-    setting = protocol.setting(rules, graph, 0, dataset, repetition)
+    setting = protocol.repetition_data(rules, graph, 0, dataset, repetition)
     task = Task(
         graph=setting.graph.induced(setting.split.train),
         model=resolve(catalogue, "model", model),

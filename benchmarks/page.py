@@ -26,7 +26,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
-from unlearnbench.report.page.content import Source
+from unlearnbench.report.page.content import PageSource
 from unlearnbench.report.tables.audits import audit_frame_of
 
 
@@ -88,7 +88,7 @@ def main() -> None:
         for by in ("seeds", "datasets"):
             frame = frame_of(repeated(records, options.records, by))
             start = time.perf_counter()
-            text = page_text(frame, audits, Source("results", "../"))
+            text = page_text(frame, audits, PageSource("results", "../"))
             made = time.perf_counter() - start
             path = Path(folder) / f"{by}.html"
             path.write_text(text, "utf-8")

@@ -135,14 +135,14 @@ def members(folder: Path, shards: int, epochs: int) -> Found:
     from unlearnbench.protocol import Request
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.registry.resolve import resolve
-    from unlearnbench.running.checkpoints import CellKeepers
+    from unlearnbench.running.checkpoints import CellCheckpoints
     from unlearnbench.task import Task, Training
 
     steady_allocator()
     catalogue, meter, task = load_catalogue(), Meter(torch.device("cpu")), training_task(folder)
-    keepers = CellKeepers(folder / "members", {"shards": shards, "epochs": epochs})
+    checkpoints = CellCheckpoints(folder / "members", {"shards": shards, "epochs": epochs})
     model, training = resolve(catalogue, "model", MODEL), Training(epochs=epochs)
-    task = Task(task.graph, model, training, task.device, task.seed, listener=meter, keeper=keepers.of("fit"))
+    task = Task(task.graph, model, training, task.device, task.seed, listener=meter, checkpoints=checkpoints.of("fit"))
     method = resolve(catalogue, "unlearner", METHOD.replace("]", f",num_shards={shards}]")).build()
     watch, rows = Watch(), {}
     with meter.phase("train members"):
@@ -164,7 +164,7 @@ def members(folder: Path, shards: int, epochs: int) -> Found:
         for row in meter.phases
         if "/" not in row["name"]
     }
-    return {"rows": found, "taken": keepers.taken, **watch.read()}
+    return {"rows": found, "taken": checkpoints.taken, **watch.read()}
 
 
 STEPS: Mapping[str, Callable[..., Found]] = {"make": make, "cut": cut, "partition": partition, "members": members}

@@ -124,7 +124,7 @@ def soak(server: Server, arguments: Sequence[str], folder: Path, kills: int, see
         kills: How many runs to kill.
         seed: Of the moments.
     """
-    chance, log = random.Random(seed), folder / "log"
+    rng, log = random.Random(seed), folder / "log"
     start = time.monotonic()
     code = server.run(["run", *arguments, "--out", str(folder / "whole")], log, None)
     horizon = time.monotonic() - start
@@ -137,7 +137,7 @@ def soak(server: Server, arguments: Sequence[str], folder: Path, kills: int, see
         known: dict[Path, bytes] = {}
         code = -signal.SIGKILL
         while code == -signal.SIGKILL:
-            moment = chance.uniform(0, horizon) if findings.kills < kills else None
+            moment = rng.uniform(0, horizon) if findings.kills < kills else None
             code = server.run(["run", *arguments, "--out", str(out)], log, moment)
             known = _look(out, known, code, findings)
         findings.runs += 1

@@ -173,9 +173,9 @@ def put(root: Path, folder: str, files: dict[str, bytes]) -> Path:
 
 def user_graph(nodes: int = 40, **changes: Any) -> dict[str, Any]:
     """Tensors of a small graph whose features tell the class; a value of None is left out."""
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     y = torch.arange(nodes) % 2
-    x = torch.randn(nodes, 4, generator=chance)
+    x = torch.randn(nodes, 4, generator=rng)
     x[torch.arange(nodes), y] += 3
     ends = torch.arange(nodes - 2)
     edges = torch.stack([ends, ends + 2])

@@ -11,7 +11,7 @@ import torch
 from unlearnbench.measure import clock
 from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.memory import NoGpu, Sizes
-from unlearnbench.measure.nvml import Reading
+from unlearnbench.measure.nvml import GpuReading
 
 CPU = torch.device("cpu")
 
@@ -51,7 +51,7 @@ def fake_meter(memory: FakeMemory, calls: list[str] | None = None) -> Meter:
         log.append("clock")
         return float(next(ticks))
 
-    tools = Instruments(lambda: log.append("sync"), clock, memory, NoGpu("none here"), lambda: Reading(None, "none"))
+    tools = Instruments(lambda: log.append("sync"), clock, memory, NoGpu("none here"), lambda: GpuReading(None, "none"))
     return Meter(CPU, tools)
 
 

@@ -12,7 +12,7 @@ from record_samples import make_record
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
-from unlearnbench.report.page.content import Source
+from unlearnbench.report.page.content import PageSource
 from unlearnbench.report.tables.audits import audit_frame_of
 
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
@@ -91,4 +91,4 @@ def sample_page(base: str | None = None) -> str:
     with pytest.MonkeyPatch.context() as patch:
         # statsmodels collects garbage at every adjustment: half of the time.
         patch.setattr("gc.collect", lambda *_: 0)
-        return page_text(frame_of(sample_records()), audit_frame_of(sample_audits()), Source("results", base))
+        return page_text(frame_of(sample_records()), audit_frame_of(sample_audits()), PageSource("results", base))

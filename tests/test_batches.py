@@ -25,14 +25,14 @@ __all__ = ["command", "install"]
 BATCHES = Training(epochs=3, batch_size=7, fanouts=(2, 2))
 
 
-def chance(seed: int = 0) -> torch.Generator:
+def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 def random_graph(seed: int, n: int, edges: int) -> Graph:
-    ends = torch.randint(0, n, (2, edges), generator=chance(seed))
+    ends = torch.randint(0, n, (2, edges), generator=rng(seed))
     both = torch.cat([ends, ends.flip(0)], dim=1)
-    x = torch.rand(n, 3, generator=chance(seed + 1))
+    x = torch.rand(n, 3, generator=rng(seed + 1))
     return Graph(x, torch.arange(n) % 2, both, 10 * torch.arange(n) + 3, 2)
 
 
@@ -48,8 +48,8 @@ def neighbours(graph: Graph, nodes: set[int]) -> dict[int, set[int]]:
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(0, 60), st.integers(1, 5), st.integers(1, 3))
 def test_a_batch_is_induced_by_its_seeds_and_at_most_so_many_neighbours_a_hop(seed, n, edges, fanout, hops):
     graph = random_graph(seed, n, edges)
-    seeds = torch.randperm(n, generator=chance(seed))[: 1 + n // 3]
-    part = NeighbourSampler(graph).sample(seeds, [fanout] * hops, chance(seed))
+    seeds = torch.randperm(n, generator=rng(seed))[: 1 + n // 3]
+    part = NeighbourSampler(graph).sample(seeds, [fanout] * hops, rng(seed))
     assert torch.equal(part.ids[: len(seeds)], graph.ids[seeds])
     whole = graph.induced(part.ids)
     assert torch.equal(part.x, whole.x)
@@ -70,14 +70,14 @@ def test_with_room_for_all_neighbours_all_are_there():
     graph = random_graph(5, 30, 50)
     seeds = torch.tensor([4, 11])
     near = neighbours(graph, {4, 11})
-    part = NeighbourSampler(graph).sample(seeds, [100], chance())
+    part = NeighbourSampler(graph).sample(seeds, [100], rng())
     assert set(graph.positions(part.ids).tolist()) == {4, 11}.union(*near.values())
 
 
 def test_neighbours_are_drawn_evenly_and_without_replacement():
     star = Graph(torch.ones(6, 1), torch.zeros(6, dtype=torch.int64), torch.tensor([[1, 2, 3, 4, 5], [0] * 5]),
                  torch.arange(6), 2)  # fmt: skip
-    sampler, generator, counts = NeighbourSampler(star), chance(), torch.zeros(6)
+    sampler, generator, counts = NeighbourSampler(star), rng(), torch.zeros(6)
     for _ in range(2000):
         part = sampler.sample(torch.tensor([0]), [2], generator)
         assert part.num_nodes == 3
@@ -89,7 +89,7 @@ def test_neighbours_are_drawn_evenly_and_without_replacement():
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 12))
 def test_an_epoch_meets_every_node_once(seed, n, size):
     graph = random_graph(seed, n, 2 * n)
-    met = [part.ids[:count] for part, count in NeighbourSampler(graph).batches(size, [2], chance(seed))]
+    met = [part.ids[:count] for part, count in NeighbourSampler(graph).batches(size, [2], rng(seed))]
     assert [len(ids) for ids in met] == [size] * (n // size) + ([n % size] if n % size else [])
     assert torch.equal(torch.cat(met).sort().values, graph.ids)
 

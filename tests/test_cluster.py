@@ -252,7 +252,7 @@ def test_members_of_a_killed_worker_are_trained_elsewhere_and_are_those_of_a_ser
         path = f"{record.key}.pt"
         kept = [torch.load(tmp_path / folder / path, weights_only=True) for folder in ("states", "serial-states")]
         assert same(kept[0], kept[1])
-    assert not (tmp_path / "dask" / "partial").exists()
+    assert not (tmp_path / "dask" / "unfinished").exists()
     assert "2 records give no times" in command("report", "dask", "--table", "time").out
 
 
@@ -376,7 +376,7 @@ HERE = {"python": "3.11.9", "packages": {"torch": "2.13.0", "scipy": None}, "plu
     ],
 )
 def test_every_difference_of_versions_has_its_name(change: dict[str, Any], said: list[str]) -> None:
-    assert dask_worker.differences(HERE, {**HERE, **change}) == said
+    assert dask_worker.version_differences(HERE, {**HERE, **change}) == said
 
 
 def test_a_worker_that_joins_later_with_other_versions_computes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from unlearnbench.gnn import Model, train_networks
 from unlearnbench.gnn.layout import Ragged, Shared
 from unlearnbench.protocol import Request
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_graph, toy_task
@@ -172,7 +172,7 @@ def test_every_part_works_on_the_gpu(kind):
     catalogue = load_catalogue()
     for name in catalogue.names(kind):
         try:
-            check_needs([resolve(catalogue, kind, name)])
+            check_requirements([resolve(catalogue, kind, name)])
         except unlearnbench.UsageError:
             continue  # it needs a package that is not installed here
         forget_on_the_gpu(f"sharded[num_shards=5,{kind}={name}]")

@@ -130,14 +130,14 @@ def test_forgetting_edges_equals_never_having_had_them(method: str) -> None:
 def test_an_edge_between_shards_costs_no_member_and_the_count_says_so() -> None:
     counted: dict[str, int] = {}
 
-    class Counting(Silent):
+    class CountingListener(Silent):
         def count(self, **amounts: int) -> None:
             for name, amount in amounts.items():
                 counted[name] = counted.get(name, 0) + amount
 
     from dataclasses import replace
 
-    task = replace(toy_task(toy_graph(first_id=FIRST_ID)), listener=Counting())
+    task = replace(toy_task(toy_graph(first_id=FIRST_ID)), listener=CountingListener())
     method = resolve(load_catalogue(), "unlearner", "sisa[num_shards=4]").build()
     method.fit(task)
     shard = dict(method.kept()["partition"].tolist())

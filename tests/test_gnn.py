@@ -179,13 +179,13 @@ def test_predicting_with_some_networks_equals_predicting_with_all():
 
 
 def test_products_can_be_differentiated_twice():
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
 
     def drawn(*shape):
-        return torch.randn(*shape, dtype=torch.float64, generator=chance, requires_grad=True)
+        return torch.randn(*shape, dtype=torch.float64, generator=rng, requires_grad=True)
 
     sizes = [2, 0, 3]
-    dense = torch.where(torch.rand(4, 3, generator=chance) < 0.5, 1.5, 0.0).double()
+    dense = torch.where(torch.rand(4, 3, generator=rng) < 0.5, 1.5, 0.0).double()
     matrix = from_dense(dense)
     cases = [
         (lambda a, b: ragged_product(a, b, sizes), (drawn(5, 3), drawn(3, 3, 2))),

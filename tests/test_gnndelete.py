@@ -116,8 +116,8 @@ def slow_losses(module, task, request, weights, alpha, messages):
     first = module.conv1(graph.x, left)
     before = [first, module.conv2(first.relu(), left)]
     kept = torch.tensor([node for node in range(n) if node not in gone])
-    chance = task.without(request).generator("gnndelete", "pairs")
-    pairs = non_edges(graph.edge_index, kept, n, len(deleted), chance).t().tolist()
+    rng = task.without(request).generator("gnndelete", "pairs")
+    pairs = non_edges(graph.edge_index, kept, n, len(deleted), rng).t().tolist()
     stage = left
     if messages == "enclosing":
         stage = torch.tensor([edge for edge in edges if all(hops.get(node, 99) <= 2 for node in edge)]).t()

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
 from unlearnbench.testing.graphs import toy_graph
@@ -38,11 +38,11 @@ def test_forgetting_keeps_nodes_that_become_isolated():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 5))
 def test_induced_subgraphs_hold_exactly_the_edges_inside(seed, n, factor):
-    chance = torch.Generator().manual_seed(seed)
-    ids = torch.randperm(10 * n, generator=chance)[:n]
-    edges = torch.randint(n, (2, factor * n), generator=chance)
+    rng = torch.Generator().manual_seed(seed)
+    ids = torch.randperm(10 * n, generator=rng)[:n]
+    edges = torch.randint(n, (2, factor * n), generator=rng)
     graph = Graph(ids[:, None].float(), ids % 3, edges, ids, 3)
-    chosen = ids[torch.randperm(n, generator=chance)[: int(torch.randint(1, n + 1, (1,), generator=chance))]]
+    chosen = ids[torch.randperm(n, generator=rng)[: int(torch.randint(1, n + 1, (1,), generator=rng))]]
     cut = graph.induced(chosen)
     inside = set(chosen.tolist())
     assert pairs(cut) == [pair for pair in pairs(graph) if set(pair) <= inside]
@@ -86,19 +86,19 @@ def test_a_broken_graph_is_refused_by_name(change, message):
     graph = toy_graph()
     broken = Graph(*change(graph.x, graph.y, graph.edge_index, graph.ids), 3)
     with pytest.raises(DataError, match=message) as error:
-        checked(broken, "mine")
+        checked_graph(broken, "mine")
     assert "mine" in str(error.value)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 6), st.booleans())
 def test_parts_are_what_is_induced_group_by_group(seed, n, groups, with_common):
-    chance = torch.Generator().manual_seed(seed)
-    edge_index = torch.randint(0, n, (2, 4 * n), generator=chance)
-    graph = Graph(torch.rand(n, 2, generator=chance), torch.arange(n) % 2, edge_index, 10 * torch.arange(n) + 3, 2)
-    ids = graph.ids[torch.randperm(n, generator=chance)][: 1 + 2 * n // 3]
-    group = torch.randint(0, groups, (len(ids),), generator=chance)
+    rng = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(0, n, (2, 4 * n), generator=rng)
+    graph = Graph(torch.rand(n, 2, generator=rng), torch.arange(n) % 2, edge_index, 10 * torch.arange(n) + 3, 2)
+    ids = graph.ids[torch.randperm(n, generator=rng)][: 1 + 2 * n // 3]
+    group = torch.randint(0, groups, (len(ids),), generator=rng)
     # Nodes that stand in every part: some in a group, some in none.
-    common = graph.ids[torch.randperm(n, generator=chance)][: n // 3] if with_common else None
+    common = graph.ids[torch.randperm(n, generator=rng)][: n // 3] if with_common else None
     wanted = list(range(groups))[::-1][:3]
     for number, part in zip(wanted, graph.parts(ids, group, wanted, common), strict=True):
         own = ids[group == number]

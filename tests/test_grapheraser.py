@@ -30,12 +30,12 @@ from unlearnbench_grapheraser.weighted import Weighted, learn_weights
 CPU = torch.device("cpu")
 
 
-def chance(seed=0):
+def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
 def make_graph(n=60, num_features=12, num_classes=3, seed=0, shuffled_ids=True):
-    draw = chance(seed)
+    draw = rng(seed)
     y = torch.arange(n) % num_classes
     x = torch.randn(n, num_features, generator=draw)
     x[torch.arange(n), y] += 3
@@ -192,10 +192,10 @@ def propagated_densely(graph):
 def test_propagated_features_are_principal_components(sparse, components):
     graph = make_graph()
     if sparse:
-        x = graph.x * (torch.rand(graph.x.shape, generator=chance(5)) < 0.1)
+        x = graph.x * (torch.rand(graph.x.shape, generator=rng(5)) < 0.1)
         graph = Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
     assert embeddings.sparse.is_sparse_enough(graph.x) is sparse
-    scores = propagated(graph.x, graph.edge_index, components, chance()).double()
+    scores = propagated(graph.x, graph.edge_index, components, rng()).double()
     left, values, _ = torch.linalg.svd(propagated_densely(graph), full_matrices=False)
     kept = min(components, 12)
     wanted = left[:, :kept] * values[:kept]
@@ -204,7 +204,7 @@ def test_propagated_features_are_principal_components(sparse, components):
 
 
 def test_a_subspace_smaller_than_the_matrix_finds_the_leading_components():
-    draw = chance(3)
+    draw = rng(3)
     left = torch.linalg.qr(torch.randn(150, 100, generator=draw)).Q
     right = torch.linalg.qr(torch.randn(100, 100, generator=draw)).Q
     matrix = (left * 0.9 ** torch.arange(100)) @ right.t()
@@ -247,7 +247,7 @@ def loss_by_autograd(name, weight, log_probs, labels):
 
 @pytest.mark.parametrize("name", list(pools.LOSSES))
 def test_losses_and_gradients_agree_with_autograd(name):
-    draw = chance(2)
+    draw = rng(2)
     log_probs = torch.log_softmax(2 * torch.randn(11, 4, 5, generator=draw).double(), dim=1)
     labels = torch.randint(4, (11,), generator=draw)
     weight = torch.rand(5, generator=draw).double().requires_grad_()
@@ -287,7 +287,7 @@ def test_a_member_of_weight_zero_is_not_looked_at():
 def members_of(y, num_members=4, num_classes=3, seed=0, sizes=None, least_skill=0.0):
     """Members that know the label the better the higher their number; the first, by default, knows nothing."""
     skill = torch.linspace(least_skill, 3, num_members)[:, None, None]
-    logits = torch.randn(num_members, len(y), num_classes, generator=chance(seed))
+    logits = torch.randn(num_members, len(y), num_classes, generator=rng(seed))
     logits = logits + skill * torch.nn.functional.one_hot(y, num_classes)
     sizes = torch.full((num_members,), 10) if sizes is None else sizes
     return Members(torch.zeros(num_members, len(y), 2), logits, torch.full_like(y, -1), sizes)
@@ -363,7 +363,7 @@ def test_weights_driven_to_zero_become_equal():
     said = torch.log(torch.tensor([[[0.1, 0.9]], [[0.1, 0.9]]]))
     for name in ("log_linear", "legacy"):
         settings = Weighted.Params(pool=name, lr=1.0, keep="last", norm_weight=5.0, epochs=3)
-        weight = learn_weights(said, torch.tensor([0]), torch.tensor([True, True]), settings, chance())
+        weight = learn_weights(said, torch.tensor([0]), torch.tensor([True, True]), settings, rng())
         assert weight.tolist() == [0.5, 0.5]
 
 

@@ -21,12 +21,12 @@ from unlearnbench_graphrevoker.pairs import PairRules, PairSource
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 
 
-def chance(seed=0):
+def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
 def sample_graph(n=40, num_classes=3, num_edges=60, seed=0):
-    edges = torch.randint(n, (2, num_edges), generator=chance(seed))
+    edges = torch.randint(n, (2, num_edges), generator=rng(seed))
     edges = torch.cat([edges, edges.flip(0)], dim=1)
     return Graph(torch.zeros(n, 1), torch.arange(n) % num_classes, edges, torch.arange(n), num_classes)
 
@@ -39,9 +39,9 @@ def make_task(graph, seed=0):
 def make_members(graph, num_members=4, size=6, seed=0, retired=()):
     """Members whose embeddings tell the label, each in its own rotation."""
     n = graph.num_nodes
-    rotation = torch.linalg.qr(torch.randn(num_members, size, size, generator=chance(seed)))[0]
+    rotation = torch.linalg.qr(torch.randn(num_members, size, size, generator=rng(seed)))[0]
     signal = torch.nn.functional.one_hot(graph.y, size).float()
-    embeddings = signal @ rotation + 0.1 * torch.randn(num_members, n, size, generator=chance(seed + 1))
+    embeddings = signal @ rotation + 0.1 * torch.randn(num_members, n, size, generator=rng(seed + 1))
     logits = torch.zeros(num_members, n, graph.num_classes)
     sizes = torch.full((num_members,), 10)
     sizes[list(retired)] = 0
@@ -122,7 +122,7 @@ def test_losses_without_pairs_are_zero_with_zero_gradient(form):
 
 
 def test_cosines():
-    left, right = torch.randn(5, 7, generator=chance()), torch.randn(5, 7, generator=chance(1))
+    left, right = torch.randn(5, 7, generator=rng()), torch.randn(5, 7, generator=rng(1))
     found = auxiliary.cosines(auxiliary.directions(left), auxiliary.directions(right))
     assert torch.allclose(found, cosine_similarity(left, right), atol=1e-6)
     zero = torch.zeros(2, 3, requires_grad=True)
@@ -136,20 +136,20 @@ def test_cosines():
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(0, 20))
 def test_partners_are_what_they_are_called(seed, n, num_edges):
-    edges = torch.randint(n, (2, num_edges), generator=chance(seed))
-    shard = torch.randint(3, (n,), generator=chance(seed + 1))
-    labels = torch.randint(2, (n,), generator=chance(seed + 2))
-    joined = {(a, b) for u, v in edges.t().tolist() for a, b in ((u, v), (v, u))}
-    across = {u: {v for v in range(n) if (u, v) in joined and shard[u] != shard[v]} for u in range(n)}
-    strange = {u: {v for v in range(n) if (u, v) not in joined and u != v} for u in range(n)}
+    edges = torch.randint(n, (2, num_edges), generator=rng(seed))
+    shard = torch.randint(3, (n,), generator=rng(seed + 1))
+    labels = torch.randint(2, (n,), generator=rng(seed + 2))
+    join_plans = {(a, b) for u, v in edges.t().tolist() for a, b in ((u, v), (v, u))}
+    across = {u: {v for v in range(n) if (u, v) in join_plans and shard[u] != shard[v]} for u in range(n)}
+    strange = {u: {v for v in range(n) if (u, v) not in join_plans and u != v} for u in range(n)}
     others = {u: set(range(n)) - {u} for u in range(n)}
     unlike = {u: {v for v in range(n) if labels[u] != labels[v]} for u in range(n)}
     anchors = torch.arange(n).repeat(3)
     for drawn, allowed in (
-        (sampling.draw_members(sampling.cross_shard_neighbours(edges, shard), anchors, chance(seed)), across),
-        (sampling.draw_outside(sampling.connected(edges, n), anchors, chance(seed)), strange),
-        (sampling.draw_other_node(n, anchors, chance(seed)), others),
-        (sampling.draw_other_label(labels, anchors, chance(seed)), unlike),
+        (sampling.draw_members(sampling.cross_shard_neighbours(edges, shard), anchors, rng(seed)), across),
+        (sampling.draw_outside(sampling.connected(edges, n), anchors, rng(seed)), strange),
+        (sampling.draw_other_node(n, anchors, rng(seed)), others),
+        (sampling.draw_other_label(labels, anchors, rng(seed)), unlike),
     ):
         for u, v, exists in zip(anchors.tolist(), drawn[0].tolist(), drawn[1].tolist(), strict=True):
             assert exists == bool(allowed[u])
@@ -162,10 +162,10 @@ def test_partners_are_drawn_uniformly():
     labels = torch.tensor([0, 1, 0, 2, 2, 1, 0, 1])
     anchors = torch.zeros(12000, dtype=torch.int64)
     for drawn, allowed in (
-        (sampling.draw_members(sampling.cross_shard_neighbours(edges, shard), anchors, chance()), [2, 3]),
-        (sampling.draw_outside(sampling.connected(edges, 8), anchors, chance()), [1, 4, 6, 7]),
-        (sampling.draw_other_node(8, anchors, chance()), [1, 2, 3, 4, 5, 6, 7]),
-        (sampling.draw_other_label(labels, anchors, chance()), [1, 3, 4, 5, 7]),
+        (sampling.draw_members(sampling.cross_shard_neighbours(edges, shard), anchors, rng()), [2, 3]),
+        (sampling.draw_outside(sampling.connected(edges, 8), anchors, rng()), [1, 4, 6, 7]),
+        (sampling.draw_other_node(8, anchors, rng()), [1, 2, 3, 4, 5, 6, 7]),
+        (sampling.draw_other_label(labels, anchors, rng()), [1, 3, 4, 5, 7]),
     ):
         share = torch.bincount(drawn[0], minlength=8) / len(anchors)
         expected = torch.zeros(8)
@@ -174,20 +174,20 @@ def test_partners_are_drawn_uniformly():
 
 
 def test_masks():
-    mask = sampling.draw_mask(20000, 5, "bernoulli", 0.6, chance())
+    mask = sampling.draw_mask(20000, 5, "bernoulli", 0.6, rng())
     # A row of none (0.4 to the fifth) keeps one instead.
     assert float(mask.float().mean()) == pytest.approx(0.6 + 0.4**5 / 5, abs=0.01)
-    assert bool(sampling.draw_mask(2000, 5, "bernoulli", 0.01, chance()).any(dim=1).all())
-    released = sampling.draw_mask(5000, 20, "released", 0.6, chance())
+    assert bool(sampling.draw_mask(2000, 5, "bernoulli", 0.01, rng()).any(dim=1).all())
+    released = sampling.draw_mask(5000, 20, "released", 0.6, rng())
     assert float(released.sum(dim=1).float().mean()) == pytest.approx(20 * (1 - 0.95**19), abs=0.05)
-    assert sampling.draw_mask(3, 1, "released", 0.6, chance()).tolist() == [[True]] * 3
+    assert sampling.draw_mask(3, 1, "released", 0.6, rng()).tolist() == [[True]] * 3
 
 
 def test_a_batch_holds_each_node_once_and_points_at_the_right_ones():
     graph, shard = sample_graph(), torch.arange(40) % 4
     for resample in (True, False):
-        source = PairSource(PairRules(resample=resample), graph, shard, 4, chance(5))
-        same = PairSource(PairRules(resample=resample), graph, shard, 4, chance(5))
+        source = PairSource(PairRules(resample=resample), graph, shard, 4, rng(5))
+        same = PairSource(PairRules(resample=resample), graph, shard, 4, rng(5))
         anchors = torch.tensor([7, 3, 30, 12])
         batch, again = source.draw(anchors), source.draw(anchors)
         assert len(batch.nodes.unique()) == len(batch.nodes)
@@ -198,7 +198,7 @@ def test_a_batch_holds_each_node_once_and_points_at_the_right_ones():
         assert torch.equal(same.draw(anchors).nodes, batch.nodes)
         fixed = torch.equal(batch.nodes, again.nodes) and torch.equal(batch.mask, again.mask)
         assert fixed != resample
-        joined = set(map(tuple, graph.edge_index.t().tolist()))
+        join_plans = set(map(tuple, graph.edge_index.t().tolist()))
         chosen = zip(
             anchors.tolist(),
             batch.nodes[batch.partners.neighbours].tolist(),
@@ -208,17 +208,17 @@ def test_a_batch_holds_each_node_once_and_points_at_the_right_ones():
         )
         for u, v, w, counts in chosen:
             if counts:
-                assert (u, v) in joined
+                assert (u, v) in join_plans
                 assert shard[u] != shard[v]
-                assert (u, w) not in joined
+                assert (u, w) not in join_plans
 
 
 def test_nodes_without_cross_shard_neighbour_are_skipped_or_their_own():
     graph = Graph(torch.zeros(4, 1), torch.zeros(4).long(), torch.tensor([[0, 1], [1, 0]]), torch.arange(4), 1)
     shard, every = torch.tensor([0, 1, 0, 1]), torch.arange(4)
-    skip = PairSource(PairRules(contrast=False), graph, shard, 2, chance()).draw(every).partners
+    skip = PairSource(PairRules(contrast=False), graph, shard, 2, rng()).draw(every).partners
     assert skip.has_both.tolist() == [True, True, False, False]
-    own = PairSource(PairRules(contrast=False, alone="self"), graph, shard, 2, chance()).draw(every).partners
+    own = PairSource(PairRules(contrast=False, alone="self"), graph, shard, 2, rng()).draw(every).partners
     assert own.has_both.tolist() == [True] * 4
     assert own.neighbours.tolist() == [1, 0, 2, 3]
 
@@ -258,10 +258,10 @@ def plain_fusion(fusion, embeddings, design, mask=None):
 @pytest.mark.parametrize("local", ["softmax", "paper"])
 def test_fusion_equals_the_formulas(attention, fused, local):
     design = Design(attention, fused, local, temperature=1.5, projection_width=8, attention_width=3)
-    fusion = Fusion(4, 6, 3, design, chance()).requires_grad_(False)
-    fusion.projection_bias.normal_(generator=chance(1))
-    embeddings = torch.randn(4, 5, 6, generator=chance(2))
-    mask = sampling.draw_mask(5, 4, "bernoulli", 0.5, chance(3))
+    fusion = Fusion(4, 6, 3, design, rng()).requires_grad_(False)
+    fusion.projection_bias.normal_(generator=rng(1))
+    embeddings = torch.randn(4, 5, 6, generator=rng(2))
+    mask = sampling.draw_mask(5, 4, "bernoulli", 0.5, rng(3))
     projected, scores = fusion.scores(embeddings)
     both = fusion.fuse(
         torch.stack([fusion.weights(scores), fusion.local_weights(scores, mask)], dim=1), projected, embeddings
@@ -274,10 +274,10 @@ def test_fusion_equals_the_formulas(attention, fused, local):
 
 
 def test_initial_weights():
-    glorot = Fusion(3, 40, 5, Design(), chance()).named()
+    glorot = Fusion(3, 40, 5, Design(), rng()).named()
     assert float(glorot["projection"].abs().max()) == pytest.approx(math.sqrt(6 / 168), rel=0.01)
     assert all(not bool(glorot[name].any()) for name in glorot if name.endswith("bias"))
-    normal = Fusion(3, 40, 5, Design(initial="normal"), chance()).named()
+    normal = Fusion(3, 40, 5, Design(initial="normal"), rng()).named()
     assert float(normal["projection"].std()) == pytest.approx(0.01, rel=0.05)
     assert float(normal["classifier"].std()) == pytest.approx(0.01, rel=0.15)
 

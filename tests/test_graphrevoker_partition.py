@@ -26,7 +26,7 @@ from unlearnbench_graphrevoker.network import (
 )
 
 
-def chance(seed=0):
+def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
@@ -34,10 +34,10 @@ def communities(num_blocks=4, size=15, seed=0, noise=0.02):
     """Blocks of nodes with dense edges inside and few between; labels are independent of the blocks."""
     n = num_blocks * size
     block = torch.arange(n) % num_blocks
-    draw = torch.rand(n, n, generator=chance(seed))
+    draw = torch.rand(n, n, generator=rng(seed))
     wanted = torch.where(block[:, None] == block[None, :], 0.4, noise)
     upper = torch.triu(draw < wanted, diagonal=1).nonzero().t()
-    x = torch.nn.functional.one_hot(block, num_blocks).float() + 0.1 * torch.randn(n, num_blocks, generator=chance(1))
+    x = torch.nn.functional.one_hot(block, num_blocks).float() + 0.1 * torch.randn(n, num_blocks, generator=rng(1))
     y = torch.div(torch.arange(n), num_blocks, rounding_mode="floor") % 3
     return Graph(x, y, torch.cat([upper, upper.flip(0)], dim=1), torch.arange(n) + 100, 3)
 
@@ -52,14 +52,14 @@ def gpa(**params):
 
 
 def probabilities(seed, n, num_shards, sharpness=2.0):
-    return torch.softmax(sharpness * torch.randn(n, num_shards, generator=chance(seed)), dim=1)
+    return torch.softmax(sharpness * torch.randn(n, num_shards, generator=rng(seed)), dim=1)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "averaged"])
 def test_convolution_equals_sage_of_pyg(form):
     edges = torch.tensor([[0, 1, 1, 2, 2, 2, 4], [1, 0, 2, 1, 3, 3, 4]])
-    x = torch.randn(6, 5, generator=chance())
-    ours = MeanConvolution(5, 7, chance(1))
+    x = torch.randn(6, 5, generator=rng())
+    ours = MeanConvolution(5, 7, rng(1))
     theirs = SAGEConv(5, 7)
     with torch.no_grad():
         theirs.lin_l.weight.copy_(ours.neighbours.weight.t())
@@ -72,7 +72,7 @@ def test_convolution_equals_sage_of_pyg(form):
 
 
 def test_weights_start_as_those_of_pyg():
-    ours, theirs = MeanConvolution(400, 300, chance()), SAGEConv(400, 300)
+    ours, theirs = MeanConvolution(400, 300, rng()), SAGEConv(400, 300)
     for mine, other in (
         (ours.neighbours.weight, theirs.lin_l.weight),
         (ours.own.weight, theirs.lin_r.weight),
@@ -87,7 +87,7 @@ def test_probabilities_do_not_depend_on_how_features_are_stored(width):
     graph = communities()
     wide = torch.zeros(graph.num_nodes, width)
     wide[:, :4] = graph.x * (graph.x > 0.5)
-    network = PartitionNetwork(width, 8, 5, chance())
+    network = PartitionNetwork(width, 8, 5, rng())
     inputs = prepare_inputs(wide, graph.edge_index, 8)
     plain = type(inputs)(wide, inputs.mean)
     assert (inputs.averaged is not None) == (width == 4)
@@ -100,7 +100,7 @@ def test_probabilities_do_not_depend_on_how_features_are_stored(width):
 def test_temperature_and_mix_soften():
     inputs = prepare_inputs(communities().x, communities().edge_index, 8)
     plain, hot, mixed = (
-        PartitionNetwork(4, 8, 5, chance(), *args)(inputs) for args in ((1.0, 0.0), (10.0, 0.0), (1.0, 0.1))
+        PartitionNetwork(4, 8, 5, rng(), *args)(inputs) for args in ((1.0, 0.0), (10.0, 0.0), (1.0, 0.1))
     )
     assert float(hot.detach().max()) < float(plain.detach().max())
     assert torch.allclose(mixed, 0.9 * plain + 0.02)
@@ -175,7 +175,7 @@ def test_empty_shards_get_the_least_confident_nodes_that_are_not_alone():
 )
 def test_no_rule_leaves_a_shard_empty(seed, n, num_shards, balance):
     num_shards = min(n, num_shards)
-    one_wish = torch.softmax(torch.randn(n, 1, generator=chance(seed)) + torch.arange(num_shards, 0, -1), dim=1)
+    one_wish = torch.softmax(torch.randn(n, 1, generator=rng(seed)) + torch.arange(num_shards, 0, -1), dim=1)
     sizes = torch.bincount(gpa(balance=balance).assign(one_wish), minlength=num_shards)
     assert int(sizes.min()) >= 1
     assert int(sizes.sum()) == n
@@ -212,7 +212,7 @@ def test_training_lowers_each_loss(weights):
 def test_structure_loss_finds_communities():
     task = make_task()
     learned = gpa(time_weight=0, sem_weight=0, epochs=150, slack=0).partition(task, 4)
-    random = torch.arange(60)[torch.randperm(60, generator=chance())] % 4
+    random = torch.arange(60)[torch.randperm(60, generator=rng())] % 4
     kept = [partition_statistics(task.graph, shard, 4)["edges_kept"] for shard in (learned, random)]
     assert kept[0] > 0.7
     assert kept[1] < 0.35
@@ -284,7 +284,7 @@ def test_wrong_parameters_are_refused(params):
 
 def test_probabilities_in_chunks_are_those_of_the_whole_graph():
     graph = communities()
-    network = PartitionNetwork(4, 8, 5, chance(), temperature=0.5, mix=0.1)
+    network = PartitionNetwork(4, 8, 5, rng(), temperature=0.5, mix=0.1)
     with torch.no_grad():
         whole = network(prepare_inputs(graph.x, graph.edge_index, 8))
     for chunk in (1, 7, 60, 100):

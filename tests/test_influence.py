@@ -36,9 +36,9 @@ from unlearnbench_idea.idea import noise
 
 
 def symmetric(eigenvalues, seed=0):
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     size = len(eigenvalues)
-    turn, _ = torch.linalg.qr(torch.randn(size, size, generator=chance, dtype=torch.float64))
+    turn, _ = torch.linalg.qr(torch.randn(size, size, generator=rng, dtype=torch.float64))
     return turn @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ turn.T
 
 

@@ -39,7 +39,7 @@ LEARNED = [
 ]
 
 
-def chance(seed: int = 0) -> torch.Generator:
+def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
@@ -51,9 +51,9 @@ def say(graph: Graph, num_members: int = 4, retired: tuple[int, ...] = (), seed:
     """Members whose embeddings and logits tell the label, more or less."""
     n, size = graph.num_nodes, 6
     signal = torch.nn.functional.one_hot(graph.y, size).float()
-    embeddings = signal + 0.3 * torch.randn(num_members, n, size, generator=chance(seed))
+    embeddings = signal + 0.3 * torch.randn(num_members, n, size, generator=rng(seed))
     logits = 2 * embeddings[:, :, : graph.num_classes] + 0.1 * torch.randn(
-        num_members, n, graph.num_classes, generator=chance(seed + 1)
+        num_members, n, graph.num_classes, generator=rng(seed + 1)
     )
     sizes = torch.full((num_members,), 10)
     sizes[list(retired)] = 0
@@ -155,7 +155,7 @@ def test_a_sharded_method_with_it_forgets(name: str) -> None:
 
 
 def network_by_hand() -> AttentionNetwork:
-    network = AttentionNetwork(2, 2, 2, chance())
+    network = AttentionNetwork(2, 2, 2, rng())
     with torch.no_grad():
         network.map.copy_(torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [1.0, 0.0]]]))
         network.map_bias.copy_(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
@@ -185,7 +185,7 @@ def test_attention_by_hand() -> None:
 
 
 def test_the_start_of_the_attention() -> None:
-    network = AttentionNetwork(20, 64, 7, chance())
+    network = AttentionNetwork(20, 64, 7, rng())
     # A normal distribution cut at two deviations has 0.774 of its variance left; Glorot's makes up for that.
     for weight, before in (
         (network.map, 2 / 128 / 0.774),
@@ -211,10 +211,10 @@ def test_one_step_of_attention_is_adagrad_from_a_small_accumulator() -> None:
 
 def test_dropout_keeps_the_mean() -> None:
     values = torch.ones(400, 50)
-    found = dropped(values, 0.3, chance())
+    found = dropped(values, 0.3, rng())
     assert found.unique().tolist() == [0.0, pytest.approx(1 / 0.7)]
     assert float(found.mean()) == pytest.approx(1, abs=0.02)
-    assert dropped(values, 0.0, chance()) is values
+    assert dropped(values, 0.0, rng()) is values
 
 
 def test_dropout_and_penalty_act() -> None:
@@ -288,8 +288,8 @@ def test_out_of_fold_the_own_member_has_no_influence(bracket: str) -> None:
     members = say(graph, num_members=5, retired=(2,))
     other = say(graph, num_members=5, retired=(2,))
     at = torch.arange(graph.num_nodes)
-    other.embeddings[other.shard, at] = 3 * torch.randn(graph.num_nodes, 6, generator=chance(5))
-    other.logits[other.shard, at] = 9 * torch.randn(graph.num_nodes, 3, generator=chance(6))
+    other.embeddings[other.shard, at] = 3 * torch.randn(graph.num_nodes, 6, generator=rng(5))
+    other.logits[other.shard, at] = 9 * torch.randn(graph.num_nodes, 3, generator=rng(6))
     assert same(
         learned(bracket, members, graph, out_of_fold="true"), learned(bracket, other, graph, out_of_fold="true")
     )
@@ -322,10 +322,10 @@ def test_out_of_fold_with_one_member_is_told(bracket: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(pools.LOSSES))
 def test_pools_out_of_fold_have_the_gradient_of_their_loss(name: str) -> None:
-    log_probs = torch.log_softmax(torch.randn(9, 3, 4, generator=chance(), dtype=torch.float64), dim=1)
+    log_probs = torch.log_softmax(torch.randn(9, 3, 4, generator=rng(), dtype=torch.float64), dim=1)
     labels = torch.arange(9) % 3
     heard = (torch.arange(9)[:, None] % 4 != torch.arange(4)).double()
-    weight = torch.rand(4, generator=chance(1), dtype=torch.float64) + 0.1
+    weight = torch.rand(4, generator=rng(1), dtype=torch.float64) + 0.1
 
     def loss(w: Tensor) -> Tensor:
         """Each row as if the others were all there is, with weights of the same sum."""
@@ -351,9 +351,9 @@ def test_pools_out_of_fold_have_the_gradient_of_their_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(pools.LOSSES))
 def test_pools_that_hear_everybody_are_the_plain_ones_and_all_zero_weights_stay_finite(name: str) -> None:
-    log_probs = torch.log_softmax(torch.randn(9, 3, 4, generator=chance(), dtype=torch.float64), dim=1)
+    log_probs = torch.log_softmax(torch.randn(9, 3, 4, generator=rng(), dtype=torch.float64), dim=1)
     labels = torch.arange(9) % 3
-    weight = torch.rand(4, generator=chance(1), dtype=torch.float64) + 0.1
+    weight = torch.rand(4, generator=rng(1), dtype=torch.float64) + 0.1
     plain = pools.LOSSES[name](weight, log_probs, labels)
     for a, b in zip(plain, pools.LOSSES[name](weight, log_probs, labels, torch.ones(9, 4).double()), strict=True):
         torch.testing.assert_close(a, b)
@@ -364,7 +364,7 @@ def test_pools_that_hear_everybody_are_the_plain_ones_and_all_zero_weights_stay_
 
 @pytest.mark.parametrize("form", ["softmax", "paper"])
 def test_local_views_out_of_fold_by_hand(form: Any) -> None:
-    fusion = Fusion(3, 2, 2, Design(local=form, temperature=1.0), chance())
+    fusion = Fusion(3, 2, 2, Design(local=form, temperature=1.0), rng())
     scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     heard = torch.tensor([[True, True, False], [False, True, True]])
     silenced = silence(scores, heard)

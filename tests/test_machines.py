@@ -209,7 +209,7 @@ def test_every_epoch_of_training_is_told(method: str, phases: dict[str, set[int]
     config = make_config({**settings, "repetitions": 1, "reference": False, "out": tmp_path})
     plan = make_plan(config, load_catalogue())
     (cell,) = plan.cells
-    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], replace(plan.around, watch=watch))
+    record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], replace(plan.context, watch=watch))
     assert record.status == "ok"
     assert told == {
         phase: [(epoch, total) for total in totals for epoch in range(1, total + 1)] for phase, totals in phases.items()

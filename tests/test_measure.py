@@ -18,7 +18,7 @@ from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 from unlearnbench.measure import allocator, load, machine, provenance
 from unlearnbench.measure.clock import Instruments, Meter
 from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss
-from unlearnbench.measure.nvml import Nvml, Reading
+from unlearnbench.measure.nvml import GpuReading, Nvml
 
 
 def test_nested_phases_join_their_names_and_stand_in_the_order_they_began() -> None:
@@ -59,7 +59,7 @@ def test_a_device_that_fails_at_the_end_closes_the_phase_without_a_time() -> Non
         if error is not None:
             raise error
 
-    tools = Instruments(synchronise, lambda: 0.0, FakeMemory(), NoGpu("none"), lambda: Reading(None, "none"))
+    tools = Instruments(synchronise, lambda: 0.0, FakeMemory(), NoGpu("none"), lambda: GpuReading(None, "none"))
     meter = Meter(CPU, tools)
     with pytest.raises(RuntimeError, match="device lost"), meter.phase("train"):
         pass
@@ -125,9 +125,9 @@ def test_the_version_of_the_driver_is_text_or_none(monkeypatch: pytest.MonkeyPat
 def test_the_driver_is_asked_only_after_the_outermost_phase() -> None:
     reads: list[int] = []
 
-    def read() -> Reading:
+    def read() -> GpuReading:
         reads.append(1)
-        return Reading(42.0)
+        return GpuReading(42.0)
 
     meter = Meter(CPU, Instruments(lambda: None, lambda: 0.0, FakeMemory(), NoGpu("none"), read))
     with meter.phase("outer"), meter.phase("inner"):

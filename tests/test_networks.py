@@ -84,10 +84,10 @@ def test_gradients_equal_those_of_pygs_modules_and_are_zero_in_the_padding(model
 def far_from_kinks(graph):
     """A network no ReLU of which is near zero on this graph, so that differences meet a smooth loss."""
     networks = trained(graph, "gcn[hidden=20]", epochs=0)
-    chance = torch.Generator().manual_seed(2)
+    rng = torch.Generator().manual_seed(2)
     for name, view in networks._stack.own(0).items():
         if name.endswith("bias"):
-            view.copy_(torch.rand(view.shape, generator=chance).sub(0.5).sign())
+            view.copy_(torch.rand(view.shape, generator=rng).sub(0.5).sign())
         elif name != "mlp.linear2.weight":
             view.mul_(0.1)
     return networks
@@ -96,8 +96,8 @@ def far_from_kinks(graph):
 @DENSITIES
 def test_a_product_with_the_hessian_equals_the_difference_of_gradients(graph):
     networks = far_from_kinks(graph)
-    here, chance = [parameter.detach() for parameter in networks.parameters()], torch.Generator().manual_seed(3)
-    along = [value.sign() * torch.randn(value.shape, generator=chance) for value in here]
+    here, rng = [parameter.detach() for parameter in networks.parameters()], torch.Generator().manual_seed(3)
+    along = [value.sign() * torch.randn(value.shape, generator=rng) for value in here]
     grads = torch.autograd.grad(loss(networks, graph), networks.parameters(), create_graph=True)
     slope = sum((grad * part).sum() for grad, part in zip(grads, along, strict=True))
     product = torch.cat([part.flatten() for part in torch.autograd.grad(slope, networks.parameters())])

@@ -24,7 +24,7 @@ from unlearnbench.report.frame.aggregate import aggregate
 from unlearnbench.report.frame.frame import frame_of, load_records
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.page import page_text, write, write_page
-from unlearnbench.report.page.content import Source, build_content
+from unlearnbench.report.page.content import PageSource, build_content
 from unlearnbench.report.tables.audits import audit_frame_of
 from unlearnbench.report.tables.columns import SUMMARY
 from unlearnbench.report.tables.comparison import ComparisonTable
@@ -133,7 +133,7 @@ def test_each_number_leads_to_the_records_it_is_made_of(page: str) -> None:
 
 def test_a_record_of_another_machine_is_listed_but_not_counted() -> None:
     there = make_record("sisa", 0, machine="m-0002", shard=0.5, seconds=9.0)
-    content = build_content(frame_of([*spread("sisa", 0.78, 0.5), there]), None, Source())
+    content = build_content(frame_of([*spread("sisa", 0.78, 0.5), there]), None, PageSource())
     (row,) = content["rows"]
     columns = content["drawn"]["columns"]
     listed = [dict(zip(columns, one, strict=True)) for one in row["sources"]]
@@ -175,14 +175,14 @@ def test_nothing_else_may_run_or_load(page: str) -> None:
 
 def test_the_same_records_give_the_same_page(page: str) -> None:
     records = sample_records()[::-1]
-    again = page_text(frame_of(records), audit_frame_of(sample_audits()[::-1]), Source("results", None))
+    again = page_text(frame_of(records), audit_frame_of(sample_audits()[::-1]), PageSource("results", None))
     assert again == page
 
 
 def test_a_page_of_thousands_of_records_stays_small() -> None:
     def size(repetitions: int) -> int:
         records = [make_record(f"method-{m}", r) for m in range(4) for r in range(repetitions)]
-        return len(page_text(frame_of(records), None, Source()))
+        return len(page_text(frame_of(records), None, PageSource()))
 
     few, many = size(5), size(30)
     # 2,000 records of a quarter of a kilobyte each leave five sixths of 3 MB for everything else.
@@ -196,12 +196,12 @@ def test_audits_stand_with_their_gate(page: str) -> None:
     assert "✗ posterior-shift: cannot tell (It fails)" in section
     for text in ("as retrained", "exact-given-partition (ids)", "Scores: Audit distance"):
         assert text in section
-    ungated = page_text(frame_of(sample_records()), audit_frame_of(sample_audits()[1:2]), Source())
+    ungated = page_text(frame_of(sample_records()), audit_frame_of(sample_audits()[1:2]), PageSource())
     assert "No gate: the audit <code>controls</code> was not run here" in ungated
 
 
 def test_what_is_absent_says_what_makes_it() -> None:
-    text = page_text(frame_of([make_record("sisa")]), None, Source())
+    text = page_text(frame_of([make_record("sisa")]), None, PageSource())
     for command in ("run --experiment factorial", "run --experiment cost", "audit all"):
         assert f"<code>unlearnbench {command}</code>" in text
 

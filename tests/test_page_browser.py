@@ -14,7 +14,7 @@ from page_samples import HOSTILE, LONG, R, grid_of_parts, sample_page
 
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
-from unlearnbench.report.page.content import Source
+from unlearnbench.report.page.content import PageSource
 
 pytest.importorskip("jinja2", reason="the page needs jinja2: pip install 'unlearnbench[report]'")
 webdriver = pytest.importorskip(
@@ -224,7 +224,7 @@ def test_nothing_is_wider_than_a_telephone(page: Any, width: int, theme: str) ->
 @pytest.mark.parametrize("width", [1280, 390])
 def test_many_rows_with_long_names_stay_in_the_page_and_are_folded(browser: Any, tmp_path: Path, width: int) -> None:
     path = tmp_path / "index.html"
-    path.write_text(page_text(frame_of(grid_of_parts(LONG)), None, Source()), "utf-8")
+    path.write_text(page_text(frame_of(grid_of_parts(LONG)), None, PageSource()), "utf-8")
     size(browser, width)
     browser.get(path.as_uri())
     inner = browser.execute_script("return document.documentElement.clientWidth")

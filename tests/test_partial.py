@@ -14,13 +14,13 @@ import torch
 from command_line import ONCE, Process, command, install, records_of
 
 from unlearnbench.protocol import Request
-from unlearnbench.records.unfinished import is_finished, partial_folder
+from unlearnbench.records.unfinished import is_finished, unfinished_folder
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running import checkpoints
-from unlearnbench.running.checkpoints import CellKeepers
+from unlearnbench.running.checkpoints import CellCheckpoints
 from unlearnbench.task import Task, Training
-from unlearnbench.task.task import Group, Trained
+from unlearnbench.task.task import ShardGroup, TrainedGroup
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench.unlearning import Sharded, sharded
 
@@ -72,7 +72,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     def start(out: str, **environment: str) -> Process:
         return Process(place, *arguments, "--out", out, more={"ub-stops": STOPS}, **environment)
 
-    kept_at = place / "killed" / "partial"
+    kept_at = place / "killed" / "unfinished"
     kept = []
     for phase, count in (("fit", 2), ("unlearn", 1)):
         told = tmp_path / phase
@@ -92,7 +92,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     with monkeypatch.context() as patch:
         patch.setattr(sharded, "_MOST_TRAINED", 1)
         assert command(*arguments, "--out", "whole").code == 0
-    assert not (place / "whole" / "partial").exists()
+    assert not (place / "whole" / "unfinished").exists()
     ((_, one),), ((_, other),) = records_of(place / "killed").items(), records_of(place / "whole").items()
     for field in ("key", "digests", "counts", "metrics", "partition", "requests"):
         assert getattr(one, field) == getattr(other, field), field
@@ -108,15 +108,15 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     assert "  run   toy gcn" in command(*arguments, "--out", "killed", "--overwrite", "busy", "--dry-run").out
 
 
-def keepers(folder: Path, **facts: Any) -> CellKeepers:
-    return CellKeepers(folder / "partial", {"cell": "aa", **facts})
+def cell_checkpoints(folder: Path, **facts: Any) -> CellCheckpoints:
+    return CellCheckpoints(folder / "unfinished", {"cell": "aa", **facts})
 
 
-def trained_with(task: Task, of: CellKeepers, request: Request | None = None) -> Sharded:
+def trained_with(task: Task, of: CellCheckpoints, request: Request | None = None) -> Sharded:
     method: Sharded = resolve(load_catalogue(), "unlearner", METHOD).build()
-    method.fit(replace(task, keeper=of.of("fit")))
+    method.fit(replace(task, checkpoints=of.of("fit")))
     if request is not None:
-        method.unlearn(request, replace(task.without(request), keeper=of.of("unlearn")))
+        method.unlearn(request, replace(task.without(request), checkpoints=of.of("unlearn")))
     return method
 
 
@@ -133,7 +133,7 @@ def each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def edge_request(task: Task) -> Request:
     """An edge inside each shard: no node goes, so that shards keep their ids."""
-    partition = trained_with(task, CellKeepers()).kept()["partition"]
+    partition = trained_with(task, CellCheckpoints()).kept()["partition"]
     pairs = task.graph.pairs()
     shards = dict(partition.tolist())
     inside = [pair for pair in pairs.tolist() if shards[pair[0]] == shards[pair[1]]]
@@ -145,23 +145,23 @@ def edge_request(task: Task) -> Request:
 def test_what_was_trained_before_a_request_is_never_taken_after_it(tmp_path: Path, kind: str) -> None:
     task = toy_task()
     request = Request(task.graph.ids[[1, 5, 22, 40]]) if kind == "node" else edge_request(task)
-    plain = trained_with(task, CellKeepers(), request)
-    first = keepers(tmp_path)
+    plain = trained_with(task, CellCheckpoints(), request)
+    first = cell_checkpoints(tmp_path)
     assert_same(trained_with(task, first, request), plain)
     assert first.taken == 0
-    kept = len(list((tmp_path / "partial").glob("*.pt")))
-    again = keepers(tmp_path)
+    kept = len(list((tmp_path / "unfinished").glob("*.pt")))
+    again = cell_checkpoints(tmp_path)
     assert_same(trained_with(task, again, request), plain)
     assert again.taken == kept > 4
     # Were the phases one, the graphs still differ; were the graphs one, the phases do.
-    wrong = keepers(tmp_path)
+    wrong = cell_checkpoints(tmp_path)
     method = trained_with(task, wrong)
-    method.unlearn(request, replace(task.without(request), keeper=wrong.of("fit")))
+    method.unlearn(request, replace(task.without(request), checkpoints=wrong.of("fit")))
     assert wrong.taken == 4
     assert_same(method, plain)
-    empty = keepers(tmp_path)
+    empty = cell_checkpoints(tmp_path)
     method = resolve(load_catalogue(), "unlearner", METHOD).build()
-    method.fit(replace(task, keeper=empty.of("unlearn")))
+    method.fit(replace(task, checkpoints=empty.of("unlearn")))
     assert empty.taken == 0
 
 
@@ -180,48 +180,48 @@ CHANGES: dict[str, Callable[[Task], Task]] = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_group_is_taken_only_if_all_it_depends_on_is_the_same(tmp_path: Path, what: str) -> None:
     task = toy_task()
-    trained_with(task, keepers(tmp_path))
-    of = keepers(tmp_path)
+    trained_with(task, cell_checkpoints(tmp_path))
+    of = cell_checkpoints(tmp_path)
     changed = CHANGES[what](task)
-    assert_same(trained_with(changed, of), trained_with(changed, CellKeepers()))
+    assert_same(trained_with(changed, of), trained_with(changed, CellCheckpoints()))
     assert of.taken == 0
 
 
 @pytest.mark.usefixtures("each_alone")
 def test_other_versions_and_cells_take_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = toy_task()
-    trained_with(task, keepers(tmp_path))
+    trained_with(task, cell_checkpoints(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "source_digest", lambda: "other source")
-        trained_with(task, of := keepers(tmp_path))
+        trained_with(task, of := cell_checkpoints(tmp_path))
         assert of.taken == 0
     for facts in ({"cell": "bb"}, {"packages": {"torch": "0"}}, {"threads": 2}):
-        of = keepers(tmp_path, **facts)
+        of = cell_checkpoints(tmp_path, **facts)
         trained_with(task, of)
         assert of.taken == 0
 
 
 def test_groups_with_other_nodes_or_other_checkpoints_are_others(tmp_path: Path) -> None:
-    task, keeper = toy_task(), keepers(tmp_path).of("fit")
+    task, checkpoints = toy_task(), cell_checkpoints(tmp_path).of("fit")
     ids = task.graph.ids
-    group = Group((0,), (ids[:5],), {"0/0/w": torch.ones(2)})
-    trained = Trained({"0/w": torch.ones(3)}, {"0/0/w": torch.zeros(2)}, {"steps": 3})
-    assert keeper.begin(task, [group, group])
-    keeper.keep(task, group, trained)
-    found = keeper.find(task, group)
+    group = ShardGroup((0,), (ids[:5],), {"0/0/w": torch.ones(2)})
+    trained = TrainedGroup({"0/w": torch.ones(3)}, {"0/0/w": torch.zeros(2)}, {"steps": 3})
+    assert checkpoints.begin(task, [group, group])
+    checkpoints.keep(task, group, trained)
+    found = checkpoints.find(task, group)
     assert found is not None
     assert torch.equal(found.members["0/w"], torch.ones(3))
-    assert torch.equal(found.beside["0/0/w"], torch.zeros(2))
+    assert torch.equal(found.extra_state["0/0/w"], torch.zeros(2))
     assert found.counts == {"steps": 3}
     for other in (
         replace(group, ids=(ids[1:6],)),
         replace(group, ids=(ids[:5].flip(0),)),
         replace(group, shards=(1,)),
-        replace(group, beside={}),
-        replace(group, beside={"0/0/w": torch.zeros(2)}),
-        replace(group, beside={"0/1/w": torch.ones(2)}),
+        replace(group, extra_state={}),
+        replace(group, extra_state={"0/0/w": torch.zeros(2)}),
+        replace(group, extra_state={"0/1/w": torch.ones(2)}),
     ):
-        assert keeper.find(task, other) is None
+        assert checkpoints.find(task, other) is None
 
 
 @pytest.mark.usefixtures("each_alone")
@@ -230,8 +230,8 @@ def test_a_damaged_group_is_told_and_trained_again(
     tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     task = toy_task()
-    plain = trained_with(task, keepers(tmp_path))
-    path, other, *_ = sorted((tmp_path / "partial").glob("*.pt"))
+    plain = trained_with(task, cell_checkpoints(tmp_path))
+    path, other, *_ = sorted((tmp_path / "unfinished").glob("*.pt"))
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[:-100])
@@ -243,11 +243,11 @@ def test_a_damaged_group_is_told_and_trained_again(
         path.write_bytes(other.read_bytes())
     else:
         torch.save({"unlearnbench_group": os.system}, path)
-    of = keepers(tmp_path)
+    of = cell_checkpoints(tmp_path)
     assert_same(trained_with(task, of), plain)
     assert of.taken == 3
     assert f"note: {path} is damaged" in capsys.readouterr().err
-    assert trained_with(task, again := keepers(tmp_path))
+    assert trained_with(task, again := cell_checkpoints(tmp_path))
     assert again.taken == 4
 
 
@@ -258,28 +258,28 @@ def test_a_method_that_does_not_tell_what_it_holds_is_trained_as_ever(tmp_path: 
             return super().train_members(task, graphs, shards)
 
     class Open(Secretive):
-        def beside(self, shards: Any) -> dict[str, torch.Tensor]:
+        def extra_state(self, shards: Any) -> dict[str, torch.Tensor]:
             return {}
 
     params = resolve(load_catalogue(), "unlearner", "sharded[num_shards=4]").params
     for kind, kept in ((Secretive, 0), (Open, 4)):
         method = kind(params)
-        method.fit(replace(toy_task(), keeper=keepers(tmp_path).of("fit")))
-        assert len(list((tmp_path / "partial").glob("*.pt"))) == kept
+        method.fit(replace(toy_task(), checkpoints=cell_checkpoints(tmp_path).of("fit")))
+        assert len(list((tmp_path / "unfinished").glob("*.pt"))) == kept
 
 
 def test_a_small_cell_touches_no_disk(tmp_path: Path, each_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     task = toy_task()
     monkeypatch.setattr(sharded, "_MOST_TRAINED", 2**28)
-    trained_with(task, keepers(tmp_path), Request(task.graph.ids[[1, 5, 22, 40]]))
+    trained_with(task, cell_checkpoints(tmp_path), Request(task.graph.ids[[1, 5, 22, 40]]))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("each_alone")
 def test_a_disk_that_takes_no_group_costs_no_more_than_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "partial").write_text("a file")
+    (tmp_path / "unfinished").write_text("a file")
     task = toy_task()
-    assert_same(trained_with(task, keepers(tmp_path)), trained_with(task, CellKeepers()))
+    assert_same(trained_with(task, cell_checkpoints(tmp_path)), trained_with(task, CellCheckpoints()))
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -287,7 +287,7 @@ def test_store_clean_removes_groups_of_finished_cells_and_others_if_asked(comman
     assert command("run", "-m", "steady", *ONCE, "--no-reference", "--out", "out").code == 0
     out = tmp_path / "out"
     (record,) = records_of(out).values()
-    finished, going = (partial_folder(out, record.machine, key) for key in (record.key, "ab" * 8))
+    finished, going = (unfinished_folder(out, record.machine, key) for key in (record.key, "ab" * 8))
     for folder in (finished, going):
         folder.mkdir(parents=True)
         (folder / "fit-1.pt").write_bytes(b"x")
@@ -296,8 +296,8 @@ def test_store_clean_removes_groups_of_finished_cells_and_others_if_asked(comman
     assert command("store", "clean", "out").out == ""
     told = command("store", "clean", "out", "--older-than", "0")
     assert told.out.splitlines() == [str(finished.relative_to(tmp_path))]
-    assert "members of 1 unfinished cells are kept in out/partial" in told.err
+    assert "members of 1 unfinished cells are kept in out/unfinished" in told.err
     told = command("store", "clean", "out", "--older-than", "0", "--unfinished")
     assert told.out.splitlines() == [str(going.relative_to(tmp_path))]
-    assert not (out / "partial").exists()
+    assert not (out / "unfinished").exists()
     assert records_of(out).keys() == {("steady", 0)}

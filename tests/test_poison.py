@@ -48,7 +48,7 @@ def test_every_wrong_label_occurs() -> None:
 
 def test_the_request_is_what_was_injected_and_the_split_is_that_of_the_clean_graph() -> None:
     graph = toy_graph()
-    found = protocol.setting(Protocol("poison", poison=Poison(5, 3)), graph, 0, "toy", 2)
+    found = protocol.repetition_data(Protocol("poison", poison=Poison(5, 3)), graph, 0, "toy", 2)
     clean = protocol.split(graph, 0, "toy", 2)
     assert torch.equal(found.request.ids, torch.arange(60, 65))
     assert torch.equal(found.split.train, torch.cat([clean.train, found.request.ids]))
@@ -61,7 +61,7 @@ def test_the_request_is_what_was_injected_and_the_split_is_that_of_the_clean_gra
 
 def test_repetitions_inject_other_nodes_and_the_same_repetition_the_same() -> None:
     graph, rules = toy_graph(), Protocol("poison", poison=Poison(5, 3))
-    first, again, other = (protocol.setting(rules, graph, 0, "toy", r).graph.checksum() for r in (0, 0, 1))
+    first, again, other = (protocol.repetition_data(rules, graph, 0, "toy", r).graph.checksum() for r in (0, 0, 1))
     assert first == again != other
 
 

@@ -165,9 +165,9 @@ def test_requests_in_words(forget: dict[str, Any], shown: str) -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=12), st.randoms(use_true_random=False))
-def test_statistics_do_not_depend_on_order(values: list[float], chance: Any) -> None:
+def test_statistics_do_not_depend_on_order(values: list[float], rng: Any) -> None:
     other = values.copy()
-    chance.shuffle(other)
+    rng.shuffle(other)
     for function in (mean, sample_sd, geometric_mean):
         assert function(values) == function(other)
 

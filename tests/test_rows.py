@@ -18,16 +18,16 @@ CPU = torch.device("cpu")
 
 def random_graph(seed, n, columns, density):
     """Every entry that is not zero is another number, so that each tells where it comes from."""
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     numbers = 1 + torch.arange(n * columns, dtype=torch.float32).reshape(n, columns)
-    x = numbers * (torch.rand(n, columns, generator=chance) < density)
-    ids = 10**6 + torch.randperm(10 * n, generator=chance)[:n]
-    return Graph(x, ids % 3, torch.randint(n, (2, 3 * n), generator=chance), ids, 3)
+    x = numbers * (torch.rand(n, columns, generator=rng) < density)
+    ids = 10**6 + torch.randperm(10 * n, generator=rng)[:n]
+    return Graph(x, ids % 3, torch.randint(n, (2, 3 * n), generator=rng), ids, 3)
 
 
 def some(graph, seed, count):
-    chance = torch.Generator().manual_seed(seed + 1)
-    return graph.ids[torch.randperm(graph.num_nodes, generator=chance)[:count]]
+    rng = torch.Generator().manual_seed(seed + 1)
+    return graph.ids[torch.randperm(graph.num_nodes, generator=rng)[:count]]
 
 
 def assert_same_rows(one: SparseRows, other: SparseRows):

@@ -12,7 +12,7 @@ from unlearnbench.protocol import Forget, Protocol
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.task import Training
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
@@ -25,7 +25,7 @@ GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)
 def surroundings():
     catalogue = load_catalogue()
     metrics = [resolve(catalogue, "metric", name) for name in catalogue.names("metric")]
-    return Surroundings(torch.device("cpu"), 1, "m-test", metrics, {"packages": {}, "plugins": {}})
+    return RunContext(torch.device("cpu"), 1, "m-test", metrics, {"packages": {}, "plugins": {}})
 
 
 def cell(method, graph=GRAPH, forget=FORGET, **changes):
@@ -231,9 +231,9 @@ class NotFinite(RaisingMetric):
 
 
 def test_a_metric_that_fails_costs_no_other_score():
-    around = surroundings()
+    context = surroundings()
     broken = [Spec("metric", cls.name, 1, cls, cls.Params()) for cls in (RaisingMetric, OddMetric, NotFinite)]
-    record, _, _ = run_cell(cell("retrain"), GRAPH, replace(around, metrics=[*broken, *around.metrics]))
+    record, _, _ = run_cell(cell("retrain"), GRAPH, replace(context, metrics=[*broken, *context.metrics]))
     assert record.status == "ok"
     assert {"f1_micro", "f1_macro", "not_finite"} <= set(record.metrics)
     assert record.metrics["not_finite"]["full"]["after"] is None

@@ -51,7 +51,7 @@ def tree(folder: Path) -> set[Path]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_is_a_path_is_a_usage_error_and_writes_nothing(command: Any, tmp_path: Path, name: str) -> None:
-    before, around = tree(tmp_path), set(tmp_path.parent.iterdir())
+    before, context = tree(tmp_path), set(tmp_path.parent.iterdir())
     tried = [
         ("run", "-m", name, "-d", "toy"),
         ("run", "-m", "steady", "-d", name),
@@ -70,7 +70,7 @@ def test_a_name_that_is_a_path_is_a_usage_error_and_writes_nothing(command: Any,
         assert told.err.strip()
         assert "Traceback" not in told.err
     assert tree(tmp_path) == before
-    assert set(tmp_path.parent.iterdir()) == around
+    assert set(tmp_path.parent.iterdir()) == context
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +103,7 @@ def register_datasets(register):
 def test_components_whose_names_are_paths_stay_in_the_folder(command: Any, install: Write, tmp_path: Path) -> None:
     names = ["a/../../../evil", "con", "nul.txt", "x" * 300, "C+.exe", "a//b"]
     install("ub-evil", NAMED.format(names=names))
-    before, around, out = tree(tmp_path), set(tmp_path.parent.iterdir()), tmp_path / "out"
+    before, context, out = tree(tmp_path), set(tmp_path.parent.iterdir()), tmp_path / "out"
     listed = ",".join(names)
     once = ("--epochs", "1", "--repetitions", "1", "--no-reference")
     told = command("run", "-m", listed, "-d", listed, *once, "--out", str(out))
@@ -111,7 +111,7 @@ def test_components_whose_names_are_paths_stay_in_the_folder(command: Any, insta
     records = list(read_records(out))
     assert len(records) == len(names) ** 2
     assert {record.cell["method"]["name"] for record in records} == set(names)
-    assert set(tmp_path.parent.iterdir()) == around
+    assert set(tmp_path.parent.iterdir()) == context
     assert all(path.is_relative_to(out) for path in tree(tmp_path) - before)
     for path in out.glob("records/*/*/*/*"):
         assert len(path.relative_to(out).parts) == 5

@@ -344,14 +344,14 @@ def test_too_few_runs_or_unknown_distances_say_so(matrix: np.ndarray, sizes: tup
 
 
 def test_runs_that_share_seeds_across_sides_are_told_apart_too_seldom_rather_than_too_often() -> None:
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     pairs = {frozenset((i, i + 6)) for i in range(6)}
     alarms = 0
     for _ in range(100):
-        shared, own = chance.standard_normal((6, 3)), chance.standard_normal((2, 6, 3))
+        shared, own = rng.standard_normal((6, 3)), rng.standard_normal((2, 6, 3))
         runs = np.concatenate([shared + own[0], shared + own[1]])
         matrix = np.linalg.norm(runs[:, None] - runs[None], axis=-1)
-        test = permutation_test(matrix, (6, 6), chance, 99, mask_of(12, pairs))
+        test = permutation_test(matrix, (6, 6), rng, 99, mask_of(12, pairs))
         assert test.p is not None
         alarms += test.p <= 0.05
     assert alarms <= 5

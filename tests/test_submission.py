@@ -16,7 +16,7 @@ from unlearnbench.records.record import Record, read_record
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report.publish.recompute import compare
 from unlearnbench.running import plan as planning
-from unlearnbench.running.cell_codec import cell_of_record, differences
+from unlearnbench.running.cell_codec import cell_of_record, json_differences
 
 __all__ = ["command", "install"]
 
@@ -265,6 +265,6 @@ def test_a_cell_is_the_same_when_made_of_its_record(mine: Path) -> None:
 
 def test_differences_name_the_place() -> None:
     one, other = {"a": [1, {"b": 2}], "c": 1}, {"a": [1, {"b": 3}], "d": 1}
-    assert [place for place, _, _ in differences(one, other)] == ["a.1.b", "c", "d"]
-    assert list(differences(one, one)) == []
-    assert [place for place, _, _ in differences({"a": [1]}, {"a": [1, 2]})] == ["a"]
+    assert [place for place, _, _ in json_differences(one, other)] == ["a.1.b", "c", "d"]
+    assert list(json_differences(one, one)) == []
+    assert [place for place, _, _ in json_differences({"a": [1]}, {"a": [1, 2]})] == ["a"]

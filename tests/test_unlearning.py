@@ -16,7 +16,7 @@ from unlearnbench.protocol import Request
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View, make_query
-from unlearnbench.task.task import KeepsNothing
+from unlearnbench.task.task import NoCheckpoints
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.unlearning import Claim, Sharded, sharded
 
@@ -132,7 +132,7 @@ def test_only_large_graphs_are_trained_in_groups(nodes, features, entries, edges
     method._shard = torch.arange(nodes) % 20
     rows = None if entries is None else SimpleNamespace(values=range(entries))
     graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges, sparse_rows=rows)
-    task = SimpleNamespace(graph=graph, keeper=KeepsNothing())
+    task = SimpleNamespace(graph=graph, checkpoints=NoCheckpoints())
     assert len(method._groups(task, range(20))) == groups
     assert method._groups(task, []) == []
 

@@ -43,7 +43,7 @@ class Attention(LearnedAggregator):
         """Learn from U, from scratch; see `Aggregator.fit`."""
         settings = self.params
         embeddings = members.embeddings[members.voting].detach()
-        heard = self.heard(members)
+        heard = self.member_mask(members)
         num_members, num_nodes, size = embeddings.shape
         device = embeddings.device
         network = AttentionNetwork(num_members, size, graph.num_classes, task.generator("attention", "weights"))

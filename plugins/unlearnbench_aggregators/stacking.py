@@ -55,7 +55,7 @@ class Stacking(LearnedAggregator):
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
         """Learn from U, from scratch; see `Aggregator.fit`."""
         said = members.log_probabilities()[members.voting].detach().double()
-        heard = self.heard(members)
+        heard = self.member_mask(members)
         if heard is not None:
             said = with_others(said, heard)
         weight, bias = regress(said.cpu(), graph.y.cpu(), self.params.penalty)

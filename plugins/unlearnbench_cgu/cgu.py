@@ -82,8 +82,8 @@ class Cgu(Unlearner):
 
     def _train(self, task: Task, rows: Tensor) -> None:
         y = logistic.signs(task.graph.y, task.graph.num_classes)
-        chance = task.generator(self.name, "noise", self._trainings)
-        drawn = torch.randn(rows.shape[1], y.shape[1], generator=chance, dtype=torch.float64)
+        rng = task.generator(self.name, "noise", self._trainings)
+        drawn = torch.randn(rows.shape[1], y.shape[1], generator=rng, dtype=torch.float64)
         noise = self.params.std * drawn.to(rows.device)
         self._weights, steps = logistic.minimise(rows, y, self.params.lam, noise)
         self._spent = float((self._gradient(task, rows) + noise).norm())

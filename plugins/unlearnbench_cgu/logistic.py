@@ -44,8 +44,8 @@ def gradient(weights: Tensor, rows: Tensor, y: Tensor, lam: float) -> Tensor:
 
 def product(weights: Tensor, rows: Tensor, lam: float, direction: Tensor) -> Tensor:
     """Multiply each column of a direction [F, C] with the Hessian of its class."""
-    chance = torch.sigmoid(rows @ weights)
-    return rows.T @ (chance * (1 - chance) * (rows @ direction)) + len(rows) * lam * direction
+    rng = torch.sigmoid(rows @ weights)
+    return rows.T @ (rng * (1 - rng) * (rows @ direction)) + len(rows) * lam * direction
 
 
 def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: float = 1e-8) -> Tensor:

@@ -68,13 +68,13 @@ def non_edges(edge_index: Tensor, among: Tensor, num_nodes: int, count: int, gen
         RefusedError: There are hardly any such pairs.
     """
     source, target = edge_index
-    joined = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
+    join_plans = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
     found, missing = [among.new_empty(2, 0)], count
     for _ in range(ROUNDS):
         if missing <= 0 or len(among) < 2:
             break
         drawn = among[torch.randint(len(among), (2, 2 * missing), generator=generator).to(among.device)]
-        fits = (drawn[0] != drawn[1]) & ~torch.isin(drawn[0] * num_nodes + drawn[1], joined)
+        fits = (drawn[0] != drawn[1]) & ~torch.isin(drawn[0] * num_nodes + drawn[1], join_plans)
         found.append(drawn[:, fits])
         missing -= int(fits.sum())
     if missing > 0:

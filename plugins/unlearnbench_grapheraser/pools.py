@@ -21,47 +21,47 @@ LossAndGradient = tuple[Tensor, Tensor]
 LEAST_PROBABILITY = 1e-12
 
 
-def log_linear_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, heard: Tensor | None = None) -> LossAndGradient:
+def log_linear_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
     """Give the mean cross-entropy of softmax(sum_i w_i log p_i), and its gradient.
 
     Args:
         weight: float [S].
         log_probs: float [b, C, S].
         labels: int64 [b].
-        heard: bool [b, S]; None: every member is heard of every node.
+        mask: bool [b, S]; None: every member is heard of every node.
 
     Returns:
         A scalar, and float [S].
     """
-    pooled = torch.log_softmax(_weighted_sum(weight, log_probs, heard), dim=1)
-    return _cross_entropy(pooled, labels), _through_members(_residual(pooled.exp(), labels), weight, log_probs, heard)
+    pooled = torch.log_softmax(_weighted_sum(weight, log_probs, mask), dim=1)
+    return _cross_entropy(pooled, labels), _through_members(_residual(pooled.exp(), labels), weight, log_probs, mask)
 
 
-def legacy_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, heard: Tensor | None = None) -> LossAndGradient:
+def legacy_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
     """Give the released code's loss, and its gradient: a cross-entropy that takes probabilities for logits.
 
     The pooled softmax(sum_i w_i log p_i) enters a cross-entropy that applies softmax once more.
     Arguments and result as in `log_linear_loss`.
     """
-    pooled = torch.softmax(_weighted_sum(weight, log_probs, heard), dim=1)
+    pooled = torch.softmax(_weighted_sum(weight, log_probs, mask), dim=1)
     again = torch.log_softmax(pooled, dim=1)
     outer = _residual(again.exp(), labels)
     inner = pooled * (outer - (pooled * outer).sum(dim=1, keepdim=True))
-    return _cross_entropy(again, labels), _through_members(inner, weight, log_probs, heard)
+    return _cross_entropy(again, labels), _through_members(inner, weight, log_probs, mask)
 
 
-def prob_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, heard: Tensor | None = None) -> LossAndGradient:
+def prob_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
     """Give the negative log-likelihood of the mixture sum_i w_i p_i / sum_i w_i, and its gradient.
 
     Divided by the sum of weights, because an undivided mixture could be made as likely as one
     likes by larger weights. Arguments and result as in `log_linear_loss`.
     """
     true = log_probs[torch.arange(len(labels), device=labels.device), labels].exp()
-    if heard is not None:
-        true = true * heard
-        totals = (heard @ weight).clamp(min=LEAST_PROBABILITY)
+    if mask is not None:
+        true = true * mask
+        totals = (mask @ weight).clamp(min=LEAST_PROBABILITY)
         mixture = (true @ weight).clamp(min=LEAST_PROBABILITY)
-        return (totals.log() - mixture.log()).mean(), (heard / totals[:, None] - true / mixture[:, None]).mean(dim=0)
+        return (totals.log() - mixture.log()).mean(), (mask / totals[:, None] - true / mixture[:, None]).mean(dim=0)
     total = weight.sum().clamp(min=LEAST_PROBABILITY)
     mixture = (true @ weight).clamp(min=LEAST_PROBABILITY)
     loss = total.log() - mixture.log().mean()
@@ -78,28 +78,28 @@ def _residual(probs: Tensor, labels: Tensor) -> Tensor:
     return (probs - target) / len(labels)
 
 
-def _weighted_sum(weight: Tensor, log_probs: Tensor, heard: Tensor | None) -> Tensor:
+def _weighted_sum(weight: Tensor, log_probs: Tensor, mask: Tensor | None) -> Tensor:
     """Add up the members' log-probabilities with their weights: float [b, C]."""
-    if heard is None:
+    if mask is None:
         return log_probs @ weight
-    return _shares(weight, heard)[0] * torch.einsum("bcs,bs->bc", log_probs, heard * weight)
+    return _shares(weight, mask)[0] * torch.einsum("bcs,bs->bc", log_probs, mask * weight)
 
 
-def _shares(weight: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
+def _shares(weight: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Give by how much each row's weights are scaled up, and the sum of those heard: float [b, 1] each."""
-    total = (heard.to(weight.dtype) @ weight)[:, None].clamp(min=LEAST_PROBABILITY)
+    total = (mask.to(weight.dtype) @ weight)[:, None].clamp(min=LEAST_PROBABILITY)
     return weight.sum() / total, total
 
 
-def _through_members(gradient: Tensor, weight: Tensor, log_probs: Tensor, heard: Tensor | None) -> Tensor:
+def _through_members(gradient: Tensor, weight: Tensor, log_probs: Tensor, mask: Tensor | None) -> Tensor:
     """Give the gradient with respect to the weights from that with respect to their weighted sum [b, C]."""
-    if heard is None:
+    if mask is None:
         return gradient.reshape(-1) @ log_probs.reshape(-1, log_probs.shape[2])
-    scale, total = _shares(weight, heard)
-    each = torch.einsum("bc,bcs->bs", gradient, log_probs) * heard
+    scale, total = _shares(weight, mask)
+    each = torch.einsum("bc,bcs->bs", gradient, log_probs) * mask
     # Every weight is in the sum of all; one that is heard is also in the sum it is divided by.
     along = (each @ weight)[:, None] / total
-    through: Tensor = (scale * each + along * (1 - scale * heard)).sum(dim=0)
+    through: Tensor = (scale * each + along * (1 - scale * mask)).sum(dim=0)
     return through
 
 

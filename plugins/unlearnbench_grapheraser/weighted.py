@@ -87,7 +87,7 @@ class Weighted(LearnedAggregator):
             members.voting,
             settings,
             task.generator("weighted"),
-            self.heard(members),
+            self.member_mask(members),
         )
 
     def combine(self, members: Members) -> Tensor:
@@ -107,7 +107,7 @@ def learn_weights(
     voting: Tensor,
     settings: Weighted.Params,
     generator: torch.Generator,
-    heard: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Learn one non-negative weight a member by Adam on shuffled batches.
 
@@ -119,7 +119,7 @@ def learn_weights(
         voting: bool [S]; the other members have weight 0 throughout.
         settings: How.
         generator: Where the order of U comes from.
-        heard: bool [m, number of voting members], who is heard of each node; None: all of them.
+        mask: bool [m, number of voting members], who is heard of each node; None: all of them.
 
     Returns:
         float32 [S], on the device of `log_probs`; equal weights if all were driven to 0.
@@ -128,7 +128,7 @@ def learn_weights(
     # A step is a handful of products with a few thousand numbers: on a GPU it would be all launch overhead.
     said = log_probs[voting].permute(1, 2, 0).contiguous().cpu()
     labels = labels.cpu()
-    heard = None if heard is None else heard.cpu().to(said.dtype)
+    mask = None if mask is None else mask.cpu().to(said.dtype)
     loss_and_gradient = LOSSES[settings.pool]
     everyone = torch.ones(said.shape[2], dtype=torch.bool)
     weight = uniform(everyone)
@@ -138,7 +138,7 @@ def learn_weights(
         order = torch.randperm(len(labels), generator=generator)
         epoch_loss = torch.zeros(())
         batches = zip(said[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True)
-        speaking = None if heard is None else heard[order].split(settings.batch_size)
+        speaking = None if mask is None else mask[order].split(settings.batch_size)
         for number, (batch, target) in enumerate(batches):
             loss, gradient = loss_and_gradient(weight, batch, target, None if speaking is None else speaking[number])
             if settings.norm_weight > 0:

@@ -121,7 +121,7 @@ class Contrastive(LearnedAggregator):
             num_members, size, graph.num_classes, self.design, task.generator("contrastive", "weights")
         ).to(embeddings.device)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
-        heard = self.heard(members)
+        heard = self.member_mask(members)
         pairs = PairSource(self.rules, graph, members.shard, num_members, task.generator("contrastive", "pairs"))
         order = task.generator("contrastive", "batches")
         for _ in task.epochs(params.epochs):

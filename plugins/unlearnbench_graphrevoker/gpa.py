@@ -127,9 +127,9 @@ class GraphPropertyAware(Partitioner):
         if not self.params.epochs:
             return
         fanouts = [int(number) for number in self.params.fanouts.split(",")]
-        sampler, chance = NeighbourSampler(graph), task.generator("gpa", "batches")
+        sampler, rng = NeighbourSampler(graph), task.generator("gpa", "batches")
         for _ in task.epochs(self.params.epochs):
-            for batch, _ in sampler.batches(self.params.batch_nodes, fanouts, chance):
+            for batch, _ in sampler.batches(self.params.batch_nodes, fanouts, rng):
                 yield batch
 
     def features(self, task: Task) -> Tensor:

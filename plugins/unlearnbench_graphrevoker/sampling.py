@@ -72,8 +72,8 @@ def connected(edge_index: Tensor, num_nodes: int) -> Neighbourhoods:
 
 def _ranks(counts: Tensor, generator: torch.Generator) -> Tensor:
     """Draw for each count an integer in [0, count), uniformly; 0 where the count is 0."""
-    chance = torch.rand(len(counts), generator=generator, dtype=torch.float64).to(counts.device)
-    return torch.minimum((chance * counts).to(torch.int64), (counts - 1).clamp(min=0))
+    rng = torch.rand(len(counts), generator=generator, dtype=torch.float64).to(counts.device)
+    return torch.minimum((rng * counts).to(torch.int64), (counts - 1).clamp(min=0))
 
 
 def draw_members(sets: Neighbourhoods, anchors: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -169,7 +169,7 @@ def draw_mask(num_rows: int, num_members: int, draw: MaskDraw, keep: float, gene
         generator: Where chance comes from.
     """
     if draw == "bernoulli":
-        chance = torch.rand(num_rows, num_members, generator=generator)
-        return (chance < keep) | (chance == chance.min(dim=1, keepdim=True).values)
+        rng = torch.rand(num_rows, num_members, generator=generator)
+        return (rng < keep) | (rng == rng.min(dim=1, keepdim=True).values)
     named = torch.randint(num_members, (num_rows, max(num_members - 1, 1)), generator=generator)
     return torch.zeros(num_rows, num_members, dtype=torch.bool).scatter_(1, named, True)

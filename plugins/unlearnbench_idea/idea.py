@@ -66,12 +66,12 @@ def claimed(params: Idea.Params, task: Task, request: Request, step: Step) -> fl
     return distance_bound(constants, task.graph.num_nodes, len(request.ids), step.influenced, length)
 
 
-def noise(entries: Sequence[Tensor], std: float, chance: torch.Generator) -> list[Tensor]:
+def noise(entries: Sequence[Tensor], std: float, rng: torch.Generator) -> list[Tensor]:
     """Draw normal noise where an entry is a parameter.
 
     Args:
         entries: bool, one tensor a parameter, False in the padding.
         std: Standard deviation.
-        chance: On the CPU.
+        rng: On the CPU.
     """
-    return [torch.randn(place.shape, generator=chance).to(place.device) * place * std for place in entries]
+    return [torch.randn(place.shape, generator=rng).to(place.device) * place * std for place in entries]

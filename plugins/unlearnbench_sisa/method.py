@@ -103,7 +103,7 @@ class Sisa(Sharded):
         task.count(checkpoint_bytes=written)
         return self._step(task, self.slices - 1, epochs[-1], graphs, shards)
 
-    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+    def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
         """Give the checkpoints of some shards: `3/1/conv1.weight` of slice 1 of shard 3."""
         return {
             f"{shard}/{number}/{name}": value
@@ -112,7 +112,7 @@ class Sisa(Sharded):
             for name, value in parameters.items()
         }
 
-    def put_beside(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
+    def set_extra_state(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
         """Take checkpoints in."""
         for shard in shards:
             self._checkpoints.pop(shard, None)

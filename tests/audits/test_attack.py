@@ -45,16 +45,16 @@ def test_the_area_is_that_of_scikit_learn(rows: list[tuple[int, bool]]) -> None:
 @pytest.mark.parametrize("by_target", [0.0, 2.0])
 @pytest.mark.parametrize("by_world", [0.0, 1.0])
 def test_the_error_with_two_clusterings_is_the_spread_of_the_area(by_target: float, by_world: float) -> None:
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     targets, worlds = 40, 10
     target = torch.arange(targets)[:, None].expand(-1, worlds).flatten()
     world = torch.arange(worlds).repeat(targets)
     areas, errors = [], []
     for _ in range(200):
-        scores = by_target * torch.randn(targets, 1, generator=chance, dtype=torch.float64)
-        scores = scores + by_world * torch.randn(1, worlds, generator=chance, dtype=torch.float64)
-        scores = (scores + torch.randn(targets, worlds, generator=chance, dtype=torch.float64)).flatten()
-        first = torch.stack([torch.randperm(targets, generator=chance) % 2 == 0 for _ in range(worlds // 2)], dim=1)
+        scores = by_target * torch.randn(targets, 1, generator=rng, dtype=torch.float64)
+        scores = scores + by_world * torch.randn(1, worlds, generator=rng, dtype=torch.float64)
+        scores = (scores + torch.randn(targets, worlds, generator=rng, dtype=torch.float64)).flatten()
+        first = torch.stack([torch.randperm(targets, generator=rng) % 2 == 0 for _ in range(worlds // 2)], dim=1)
         positive = torch.stack([first, ~first], dim=2).flatten()
         areas.append(attack.area(scores, positive))
         errors.append(attack.area_error(scores, positive, target, world))
@@ -62,8 +62,8 @@ def test_the_error_with_two_clusterings_is_the_spread_of_the_area(by_target: flo
 
 
 def test_no_row_is_scored_by_what_saw_its_fold() -> None:
-    chance = torch.Generator().manual_seed(0)
-    features = torch.randn(60, 3, generator=chance, dtype=torch.float64)
+    rng = torch.Generator().manual_seed(0)
+    features = torch.randn(60, 3, generator=rng, dtype=torch.float64)
     positive, fold = torch.arange(60) % 2 == 0, torch.arange(60) // 20
     changed = torch.where(fold == 1, ~positive, positive)
     attacker = attack.Attacker(features, fold)
@@ -75,8 +75,8 @@ def test_no_row_is_scored_by_what_saw_its_fold() -> None:
 
 
 def test_what_tells_the_worlds_apart_is_found_and_what_does_not_is_not() -> None:
-    chance = torch.Generator().manual_seed(0)
-    noise = torch.randn(400, 2, generator=chance, dtype=torch.float64)
+    rng = torch.Generator().manual_seed(0)
+    noise = torch.randn(400, 2, generator=rng, dtype=torch.float64)
     positive, fold = torch.arange(400) % 2 == 0, torch.arange(400) // 2 % 5
     telling = noise + 6 * positive.double()[:, None]
     assert attack.area(attack.Attacker(telling, fold).scores(positive), positive) > 0.99
@@ -98,11 +98,11 @@ def test_the_share_found_at_a_rate_of_false_alarms() -> None:
 
 
 def test_the_interval_of_the_share_found_holds_it() -> None:
-    chance = torch.Generator().manual_seed(0)
-    scores = torch.randn(400, generator=chance, dtype=torch.float64)
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randn(400, generator=rng, dtype=torch.float64)
     positive = torch.arange(400) % 2 == 0
     share = float(attack.sensitivity(scores, positive, 0.1)[0])
-    low, high = attack.sensitivity_interval(scores, positive, 0.1, torch.arange(400) // 2, 200, chance)
+    low, high = attack.sensitivity_interval(scores, positive, 0.1, torch.arange(400) // 2, 200, rng)
     assert 0 < low < share < high < 0.3
 
 

@@ -11,7 +11,13 @@ from audit_samples import toy_subject
 
 from unlearnbench.audits.base import Finding
 from unlearnbench.audits.distance import controls as module
-from unlearnbench.audits.distance.control_scores import MEASURES, Marks, energy_of_twos, mark, parts_of_energy
+from unlearnbench.audits.distance.control_scores import (
+    MEASURES,
+    ControlScores,
+    energy_of_twos,
+    parts_of_energy,
+    score_controls,
+)
 from unlearnbench.audits.distance.controls import LEAKS, OTHERS, Controls, gate, overfit
 from unlearnbench.statistics import energy_statistic
 from unlearnbench.task import View
@@ -19,17 +25,17 @@ from unlearnbench.task import View
 NAMES = ("retrain", "noop", *OTHERS, *LEAKS)
 
 
-def marks(noop_p: float | None = 0.01, **means: float) -> Marks:
+def marks(noop_p: float | None = 0.01, **means: float) -> ControlScores:
     """Scores of five blocks: Retrain 0, what leaked k its k, others 2, unless named (`_` for `-`)."""
     usual = {"retrain": 0.0, "noop": 1.0, **dict.fromkeys(OTHERS, 2.0)}
     usual |= {leak: at / 4 for at, leak in enumerate(LEAKS)}
     usual |= {name.replace("_", "-"): mean for name, mean in means.items()}
     assert set(usual) == set(NAMES)
     scores = {name: np.linspace(-0.01, 0.01, 5) + mean for name, mean in usual.items()}
-    return Marks(scores, scores, noop_p)
+    return ControlScores(scores, scores, noop_p)
 
 
-def flags(here: Marks, overfitted: Marks | None = None) -> dict[str, bool]:
+def flags(here: ControlScores, overfitted: ControlScores | None = None) -> dict[str, bool]:
     found = gate(here, overfitted or marks())
     return {name: found[name] for name in ("retrain_best", "capable", "powered_here", "follows_k", "valid")}
 
@@ -104,8 +110,8 @@ def test_of_an_odd_number_the_last_run_is_left_out() -> None:
 
 
 @cache
-def marked() -> dict[str, Marks]:
-    return mark(toy_subject("retrain"), ["retrain", "noop", "noop-full"], 4, 199, View.SHARD, "here")
+def marked() -> dict[str, ControlScores]:
+    return score_controls(toy_subject("retrain"), ["retrain", "noop", "noop-full"], 4, 199, View.SHARD, "here")
 
 
 def test_the_posterior_shift_of_doing_nothing_is_one_half_exactly() -> None:

@@ -13,7 +13,7 @@ from audit_samples import toy_subject
 from unlearnbench.audits.base import Finding
 from unlearnbench.audits.distance.distance import CANNOT_TELL, PRIMARY, VALID, Comparison, Distance, verdict
 from unlearnbench.audits.distance.measures import divergence
-from unlearnbench.audits.distance.runs import groups_of, told, without
+from unlearnbench.audits.distance.runs import groups_of, retrained_run, unlearned_run
 from unlearnbench.audits.subject import Subject
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
@@ -58,8 +58,8 @@ def test_where_a_model_that_forgot_nothing_is_not_found_out_it_cannot_tell() -> 
 
 def test_the_statistic_is_that_of_the_answers() -> None:
     subject, finding = toy_subject("stubborn"), examined("stubborn")
-    first = [told(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(8)]
-    second = [without(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(8)]
+    first = [unlearned_run(subject, subject.cell.method, run, View.SHARD).unlearned["forgotten"] for run in range(8)]
+    second = [retrained_run(subject, subject.cell.method, run, View.SHARD)["forgotten"] for run in range(8)]
 
     def mean(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
         return float(np.mean([divergence(a.double(), b.double()[None]).item() for a, b in pairs]))
@@ -153,10 +153,10 @@ def deployed(subject: Subject, method: str) -> Unlearner:
 
 def test_untold_retrain_is_the_control_noop() -> None:
     subject = toy_subject("retrain")
-    untold = told(subject, subject.find("retrain"), 0, View.SHARD).untold
-    noop = told(subject, subject.find("noop"), 0, View.SHARD).unlearned
-    assert untold.keys() == noop.keys() == groups_of(subject).keys()
-    assert all(torch.equal(untold[group], noop[group]) for group in untold)
+    noop = unlearned_run(subject, subject.find("retrain"), 0, View.SHARD).noop
+    noop = unlearned_run(subject, subject.find("noop"), 0, View.SHARD).unlearned
+    assert noop.keys() == noop.keys() == groups_of(subject).keys()
+    assert all(torch.equal(noop[group], noop[group]) for group in noop)
 
 
 @pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=4]"])
@@ -164,7 +164,7 @@ def test_run_0_is_the_model_that_is_deployed(method: str) -> None:
     subject = toy_subject(method)
     built = deployed(subject, method)
     left = subject.task().without(subject.request).graph.ids
-    answers = told(subject, subject.cell.method, 0, View.SHARD).unlearned
+    answers = unlearned_run(subject, subject.cell.method, 0, View.SHARD).unlearned
     for group in ("forgotten", "test"):
         assert torch.equal(answers[group], built.predict(subject.query(groups_of(subject)[group], left)))
 
@@ -173,7 +173,7 @@ def test_a_retained_node_is_answered_over_all_retained_nodes() -> None:
     subject = toy_subject("sisa[num_shards=4]")
     built = deployed(subject, "sisa[num_shards=4]")
     left = subject.task().without(subject.request).graph.ids
-    answers = told(subject, subject.cell.method, 0, View.SHARD).unlearned
+    answers = unlearned_run(subject, subject.cell.method, 0, View.SHARD).unlearned
     groups = groups_of(subject)
     retained = torch.cat([ids for group, ids in groups.items() if group not in ("forgotten", "test")])
     asked = built.predict(subject.query(retained, left, View.SHARD))
@@ -183,14 +183,17 @@ def test_a_retained_node_is_answered_over_all_retained_nodes() -> None:
 
 def test_sides_have_independent_seeds() -> None:
     subject = toy_subject("blind")
-    mine = told(subject, subject.cell.method, 1, View.SHARD).unlearned["test"]
-    assert not torch.equal(mine, without(subject, subject.cell.method, 1, View.SHARD)["test"])
-    assert not torch.equal(mine, told(subject, subject.cell.method, 2, View.SHARD).unlearned["test"])
+    mine = unlearned_run(subject, subject.cell.method, 1, View.SHARD).unlearned["test"]
+    assert not torch.equal(mine, retrained_run(subject, subject.cell.method, 1, View.SHARD)["test"])
+    assert not torch.equal(mine, unlearned_run(subject, subject.cell.method, 2, View.SHARD).unlearned["test"])
 
 
 def test_answers_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = toy_subject("blind")
-    first = told(subject, subject.cell.method, 0, View.SHARD), without(subject, subject.reference, 0, View.SHARD)
+    first = (
+        unlearned_run(subject, subject.cell.method, 0, View.SHARD),
+        retrained_run(subject, subject.reference, 0, View.SHARD),
+    )
     monkeypatch.setattr(Subject, "fit", None)
-    assert told(subject, subject.cell.method, 0, View.SHARD) is first[0]
-    assert without(subject, subject.reference, 0, View.SHARD) is first[1]
+    assert unlearned_run(subject, subject.cell.method, 0, View.SHARD) is first[0]
+    assert retrained_run(subject, subject.reference, 0, View.SHARD) is first[1]

@@ -18,7 +18,7 @@ from unlearnbench.audits.exactness.bits import equal_bits
 from unlearnbench.audits.exactness.counterfactuals import exchanged
 from unlearnbench.audits.exactness.exactness import Exactness
 from unlearnbench.audits.exactness.graph_access import Log, faults, unlike, watched, watched_query, watched_task
-from unlearnbench.audits.exactness.taint import Holdings, Search, contains_row, mark, unique_rows
+from unlearnbench.audits.exactness.taint import Holdings, Search, contains_row, overwrite, unique_rows
 from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.audits.running import make_audit_plan
 from unlearnbench.graph import Graph
@@ -143,12 +143,12 @@ def test_wrong_methods_are_named_by_what_differs(name, found):
     assert finding.details["claim"] == "exact"
     assert finding.details["claim_holds"] is False
     assert finding.notes[0].startswith(f"It claims exact and shows {finding.verdict}.")
-    told = failed(finding)
+    unlearned = failed(finding)
     for check, pattern in NAMED[name].items():
-        assert check in told, told
-        assert re.search(pattern, told[check]), told[check]
-        assert told[check] in finding.notes[0]
-    assert not told.keys() & NOT_NAMED.get(name, set())
+        assert check in unlearned, unlearned
+        assert re.search(pattern, unlearned[check]), unlearned[check]
+        assert unlearned[check] in finding.notes[0]
+    assert not unlearned.keys() & NOT_NAMED.get(name, set())
 
 
 def test_a_method_that_changes_nothing_forgets_nothing_and_a_retrained_one_is_near(found):
@@ -220,19 +220,19 @@ def test_watching_changes_no_bit_and_sees_every_graph_read():
     cut = seen.without(Request(graph.ids[:5]))
     for name in ("x", "y", "edge_index", "ids"):
         assert torch.equal(getattr(cut.graph, name), getattr(task.without(Request(graph.ids[:5])).graph, name))
-    with log.chapter("read"):
+    with log.section("read"):
         part = cut.graph.induced(graph.ids[10:20])
-        assert log.sights("read") == []
+        assert log.reads("read") == []
         assert part.x.shape == (10, 8)
-        (sight,) = log.sights("read")
+        (sight,) = log.reads("read")
         assert torch.equal(sight.ids, graph.ids[10:20])
         assert torch.equal(sight.pairs, part.ids[part.edge_index])
         assert part.y.shape == (10,)
-        assert len(log.sights("read")) == 1
+        assert len(log.reads("read")) == 1
     query = watched_query(make_query(graph, graph.ids[5:50], graph.ids[50:], View.SHARD, task.device), log)
-    with log.chapter("asked"):
+    with log.section("asked"):
         query.context(graph.ids[5:10]).edge_index.sum()
-    assert [len(sight.ids) for sight in log.sights("asked")] == [15]
+    assert [len(sight.ids) for sight in log.reads("asked")] == [15]
 
 
 def test_faults_of_graphs_against_a_path_of_five_nodes():
@@ -242,32 +242,32 @@ def test_faults_of_graphs_against_a_path_of_five_nodes():
     )
     request, log = Request(torch.tensor([12])), Log()
     right = whole.without(request.ids)
-    with log.chapter("good"):
+    with log.section("good"):
         _ = watched(right, log).x, watched(right.induced(torch.tensor([10, 14])), log).x
-    assert faults(log.sights("good"), right, request) == []
-    with log.chapter("bad"):
+    assert faults(log.reads("good"), right, request) == []
+    with log.section("bad"):
         _ = watched(replace(whole, edge_index=torch.tensor([[1, 2, 0], [2, 1, 4]])), log).x
-    assert faults(log.sights("bad"), right, request) == [
+    assert faults(log.reads("bad"), right, request) == [
         "1 forgotten nodes are in it: 12",
         "2 edges of forgotten nodes are in it: 11-12, 12-11",
         "4 edges between retained nodes are missing: 10-11, 11-10, 13-14, 14-13",
         "1 edges are in it that the graph does not have: 10-14",
     ]
-    with log.chapter("sparse"):
+    with log.section("sparse"):
         _ = watched(replace(right, edge_index=right.edge_index[:, :0]), log).x
-    assert len(faults(log.sights("sparse"), right, request)) == 1
-    assert faults(log.sights("sparse"), right, request, log.sights("sparse")) == []
+    assert len(faults(log.reads("sparse"), right, request)) == 1
+    assert faults(log.reads("sparse"), right, request, log.reads("sparse")) == []
 
 
 def test_sets_of_nodes_that_differ_are_named_beside_the_most_similar():
     log = Log()
 
-    def reads(chapter, *sets):
+    def reads(section, *sets):
         graph = watched(toy_graph(20, first_id=5), log)
-        with log.chapter(chapter):
+        with log.section(section):
             for nodes in sets:
                 _ = graph.induced(torch.tensor(nodes)).x
-        return log.sights(chapter)
+        return log.reads(section)
 
     ours = reads("ours", [6, 7, 8], [9, 10, 12], [15, 16])
     others = reads("others", [6, 7, 8], [9, 10, 11], [20, 21, 6])
@@ -315,7 +315,7 @@ def test_the_search_finds_marks_copies_and_ids_and_lets_known_tensors_be():
     graph = toy_graph(30, first_id=FIRST_ID)
     ids = graph.ids[3:6]
     own = Graph(graph.x.clone(), graph.y.clone(), graph.edge_index, graph.ids, 3)
-    mark(own, ids)
+    overwrite(own, ids)
     assert bool(own.x[3:6].isnan().all())
     assert not bool(own.x[:3].isnan().any())
     known = Holdings()
@@ -364,14 +364,14 @@ def test_distances_are_roots_of_jensen_shannon_divergences():
 
 
 def test_permutations_reject_what_differs_and_see_which_is_nearer():
-    chance = np.random.default_rng(0)
-    points = np.concatenate([chance.normal(0.2, 1, (8, 9)), chance.normal(4, 1, (8, 9)), chance.normal(0, 1, (8, 9))])
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(0.2, 1, (8, 9)), rng.normal(4, 1, (8, 9)), rng.normal(0, 1, (8, 9))])
     matrix = np.linalg.norm(points[:, None] - points[None], axis=2)
     near, far, target = np.arange(8), np.arange(8, 16), np.arange(16, 24)
-    assert energy.differ_p(matrix, far, target, 199, chance) == 1 / 200
-    assert energy.differ_p(matrix, near, target, 199, chance) > 0.05
-    assert energy.nearer_p(matrix, near, far, target, 199, chance) < 0.05
-    assert energy.nearer_p(matrix, far, near, target, 199, chance) > 0.9
+    assert energy.differ_p(matrix, far, target, 199, rng) == 1 / 200
+    assert energy.differ_p(matrix, near, target, 199, rng) > 0.05
+    assert energy.nearer_p(matrix, near, far, target, 199, rng) < 0.05
+    assert energy.nearer_p(matrix, far, near, target, 199, rng) > 0.9
 
 
 def test_the_verdicts_of_first_party_methods_on_digits(catalogue, tmp_path):

@@ -32,7 +32,7 @@ def test_surroundings_by_hand() -> None:
     # Of three pairs of neighbours one is together; at distance two none of three pairs. Of nine pairs of
     # a neighbour and a node at distance two, 3 4, 1 5 and 2 5 are together. Of five edges one is cut: 1 6.
     expected = [1 / 3, 2 / 3, 0, 1 / 3, 3 / 9, 1 / 5]
-    assert features.around(where, SHARD, 3)[0].tolist() == pytest.approx(expected)
+    assert features.context(where, SHARD, 3)[0].tolist() == pytest.approx(expected)
 
 
 def test_what_stands_in_the_neighbours_shards_by_hand() -> None:
@@ -50,21 +50,21 @@ def test_nothing_to_count_gives_zero() -> None:
     edges = features.undirected(torch.tensor([[0], [1]]), 3)
     where = features.neighbourhoods(edges, 3, torch.tensor([0, 2]))
     # Node 0 has one neighbour, which has no other; node 2 has none.
-    assert features.around(where, torch.tensor([0, 1, 0]), 2).tolist() == [[0, 1, 0, 0, 0, 0], [0] * 6]
+    assert features.context(where, torch.tensor([0, 1, 0]), 2).tolist() == [[0, 1, 0, 0, 0, 0], [0] * 6]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_surroundings_are_those_of_a_slow_search(seed: int) -> None:
     graph = toy_graph(num_nodes=18, edges=30, seed=seed)
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     edges = features.undirected(graph.edge_index, 18)
     near: dict[int, set[int]] = {node: set() for node in range(18)}
     for a, b in edges.t().tolist():
         near[a].add(b)
-    shard = torch.randint(3, (18,), generator=chance)
+    shard = torch.randint(3, (18,), generator=rng)
     nodes = torch.arange(18)
-    values = features.around(features.neighbourhoods(edges, 18, nodes), shard, 3)
+    values = features.context(features.neighbourhoods(edges, 18, nodes), shard, 3)
     for v in range(18):
         ring = {c for b in near[v] for c in near[b]} - near[v] - {v}
 
@@ -95,13 +95,13 @@ def test_renaming_shards_changes_nothing_and_no_nodes_own_shard_is_read(seed: in
     renamed = torch.where(shard >= 0, torch.tensor(names)[shard], -1)
     x = torch.nn.functional.normalize(graph.x, dim=1)
     for describe in (
-        lambda held: features.around(where, held, 4),
+        lambda held: features.context(where, held, 4),
         lambda held: features.content(where, held, x, graph.y, 3, 4),
     ):
         torch.testing.assert_close(describe(shard), describe(renamed))
     elsewhere = shard.clone()
     elsewhere[target] = 2
-    assert torch.equal(features.around(where, shard, 4), features.around(where, elsewhere, 4))
+    assert torch.equal(features.context(where, shard, 4), features.context(where, elsewhere, 4))
 
 
 def test_matched_nodes_are_allowed_and_of_the_nearest_degree() -> None:

@@ -14,12 +14,12 @@ GRAPH = toy_graph(num_nodes=150, edges=300)
 EDGES = undirected(GRAPH.edge_index, 150)
 
 
-def chance(seed: int = 0) -> torch.Generator:
+def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 def drawn(together: bool = True, count: int = 6, wanted: int = 60) -> worlds_of.Worlds:
-    return worlds_of.draw_worlds(EDGES, 150, wanted, count, 5, together, chance())
+    return worlds_of.draw_worlds(EDGES, 150, wanted, count, 5, together, rng())
 
 
 def test_targets_have_two_neighbours_and_none_of_their_group_is_one() -> None:
@@ -42,14 +42,14 @@ def test_a_target_of_its_own_group_is_alone_in_its_worlds() -> None:
 
 def test_of_two_worlds_each_target_is_in_one_and_halves_of_each_fold_are_in_each() -> None:
     group, fold = torch.zeros(43, dtype=torch.int64), torch.arange(43) % 5
-    present = worlds_of.draw_present(group, fold, 8, chance())
+    present = worlds_of.draw_present(group, fold, 8, rng())
     assert bool((present[:, 0::2] ^ present[:, 1::2]).all())
     for number in range(5):
         counts = present[fold == number].sum(dim=0)
         half = int((fold == number).sum()) / 2
         assert bool(((counts - half).abs() <= 0.5).all())
     assert len(torch.unique(present[:, ::2], dim=1).t()) == 4
-    first = torch.stack([worlds_of.draw_present(group, fold, 2, chance(seed))[:, 0] for seed in range(300)])
+    first = torch.stack([worlds_of.draw_present(group, fold, 2, rng(seed))[:, 0] for seed in range(300)])
     assert bool(((first.double().mean(dim=0) - 0.5).abs() < 0.15).all())
 
 
@@ -60,7 +60,7 @@ def test_the_attacker_sees_no_target_and_only_the_absent_were_absent(together: b
 
     def deal(absent: torch.Tensor, number: int) -> torch.Tensor:
         asked[number] = absent
-        shard = torch.randint(4, (150,), generator=chance(number))
+        shard = torch.randint(4, (150,), generator=rng(number))
         shard[absent] = -1
         return shard
 
@@ -70,7 +70,7 @@ def test_the_attacker_sees_no_target_and_only_the_absent_were_absent(together: b
         shard[there] = (shard[there] + 1) % 4
         return shard
 
-    seen = worlds_of.see(GRAPH, worlds, deal, 4, 3, 0.5, chance(1))
+    seen = worlds_of.see(GRAPH, worlds, deal, 4, 3, 0.5, rng(1))
     assert seen.features.shape == (20, 2, len(FEATURES))
     for number, absent in asked.items():
         group, world = divmod(number, 2)
@@ -78,7 +78,7 @@ def test_the_attacker_sees_no_target_and_only_the_absent_were_absent(together: b
         assert set(absent.tolist()) == set(expected.tolist())
     assert len(asked) == 2 * (int(worlds.group.max()) + 1)
     # Targets that were there may have been in any shard: it is taken out before anyone looks.
-    again = worlds_of.see(GRAPH, worlds, deal_otherwise, 4, 3, 0.5, chance(1))
+    again = worlds_of.see(GRAPH, worlds, deal_otherwise, 4, 3, 0.5, rng(1))
     assert torch.equal(seen.features, again.features)
     # A planted leak is where the target is present, nowhere else when targets are alone.
     changed = (seen.planted != seen.features).any(dim=2)
@@ -97,11 +97,11 @@ def test_gathered_neighbours_are_in_the_shard_of_their_first() -> None:
 def test_partitions_of_seeds_and_of_fewer_nodes_are_compared() -> None:
     def by_seed(absent: torch.Tensor, number: int) -> torch.Tensor:
         """The same under one seed but for the loss of node 7."""
-        shard = torch.randint(4, (150,), generator=chance(number + (1000 if 7 in absent.tolist() else 0)))
+        shard = torch.randint(4, (150,), generator=rng(number + (1000 if 7 in absent.tolist() else 0)))
         shard[absent] = -1
         return shard
 
-    found = stability(GRAPH, torch.tensor([7, 8, 9, 10]), torch.tensor([20, 21]), by_seed, 4, chance())
+    found = stability(GRAPH, torch.tensor([7, 8, 9, 10]), torch.tensor([20, 21]), by_seed, 4, rng())
     assert float(found.same_seed_moves[0]) == pytest.approx(1, abs=0.1)
     assert found.same_seed_moves[1:].tolist() == [0, 0, 0]
     assert found.rand_index["same seed, one node less"].tolist() == pytest.approx((1 - found.same_seed_moves).tolist())

@@ -12,17 +12,17 @@ import torch
 from command_line import command, install, records_of
 from plugin_samples import Write
 
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import DataError, RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import Forget, Protocol, Request, protocol
 from unlearnbench.protocol.requests import draw
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.registry.requirements import needs_of
+from unlearnbench.registry.requirements import requirements_of
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import toy_task
-from unlearnbench.unlearning.partitioning import checked_kept, checked_partition
+from unlearnbench.unlearning.partitioning import check_kept_partition, checked_partition
 
 __all__ = ["command", "install"]
 
@@ -124,12 +124,12 @@ def test_requests_are_training_ids_never_positions() -> None:
 @pytest.mark.parametrize("name", PARTITIONERS)
 def test_over_fifty_seeds_shards_are_disjoint_and_hold_the_retained_training_nodes(name: str) -> None:
     spec = resolve(CATALOGUE, "partitioner", SHORT.get(name, name))
-    lacking = [need.module for need in needs_of(spec.cls) if not need.is_met]
+    lacking = [need.module for need in requirements_of(spec.cls) if not need.is_met]
     if lacking:
         pytest.skip(f"{name} needs {', '.join(lacking)}, which is not installed")
-    graph, train = checked(ten(), "ten"), set(TRAIN)
+    graph, train = checked_graph(ten(), "ten"), set(TRAIN)
     for seed in range(50):
-        found = protocol.setting(Protocol(forget=Forget(None, 2), own_split=True), graph, seed, "ten", 0)
+        found = protocol.repetition_data(Protocol(forget=Forget(None, 2), own_split=True), graph, seed, "ten", 0)
         forgotten = set(found.request.ids.tolist())
         assert len(forgotten) == 2
         assert forgotten < train
@@ -167,10 +167,10 @@ def test_the_order_in_which_a_dataset_names_its_nodes_changes_nothing() -> None:
     graph = ten()
     assert graph.split is not None
     ordered = replace(graph, split=Split(*(ids.sort().values for ids in graph.split.parts().values())))
-    found = checked(graph, "ten")
+    found = checked_graph(graph, "ten")
     assert found.split is not None
     assert [ids.tolist() for ids in found.split.parts().values()] == [[1, 3, 5, 7, 9], [0, 2], [4, 6, 8]]
-    assert found.checksum() == checked(ordered, "ten").checksum() == ordered.checksum()
+    assert found.checksum() == checked_graph(ordered, "ten").checksum() == ordered.checksum()
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_a_request_of_other_nodes_is_refused_whole() -> None:
 def test_kept_partitions_come_back_in_the_order_of_the_graph() -> None:
     graph = ten().induced(torch.tensor(TRAIN))
     kept = torch.tensor([[1, 0], [3, 1], [5, 0], [7, 1], [9, 2]])
-    assert checked_kept(kept, graph).tolist() == [2, 1, 0, 1, 0]
+    assert check_kept_partition(kept, graph).tolist() == [2, 1, 0, 1, 0]
     with pytest.raises(RefusedError, match="got list"):
-        checked_kept([[1, 0]], graph)  # type: ignore[arg-type]
+        check_kept_partition([[1, 0]], graph)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("part", ["train", "val", "test"])
@@ -227,4 +227,4 @@ def test_a_mask_in_place_of_ids_is_told(part: str) -> None:
     assert graph.split is not None
     masks = replace(graph.split, **{part: torch.isin(graph.ids, torch.tensor(SPLIT[part]))})
     with pytest.raises(DataError, match=r"nodes of its split are torch\.bool \[10\], expected int64"):
-        checked(replace(graph, split=masks), "ten")
+        checked_graph(replace(graph, split=masks), "ten")

@@ -46,15 +46,15 @@ def test_half_the_nodes_are_for_training_and_only_they_are_forgotten() -> None:
 
 def test_requests_that_cannot_be_served_are_refused() -> None:
     train = torch.arange(100, 110)
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     with pytest.raises(UsageError, match="rounds to none"):
-        draw(Forget(0.01), train, 10, chance)
+        draw(Forget(0.01), train, 10, rng)
     with pytest.raises(UsageError, match="leaves none"):
-        draw(Forget(None, 10), train, 100, chance)
+        draw(Forget(None, 10), train, 100, rng)
     with pytest.raises(UsageError, match="leaves none"):
-        draw(Forget(None, None, tuple(range(100, 110))), train, 200, chance)
+        draw(Forget(None, None, tuple(range(100, 110))), train, 200, rng)
     with pytest.raises(UsageError, match="--forget 150"):
-        draw(Forget(None, None, (100, 150)), train, 200, chance)
+        draw(Forget(None, None, (100, 150)), train, 200, rng)
 
 
 def test_a_drawn_request_is_of_training_nodes_stated_and_kept(command: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.registry.requirements import needs_of
+from unlearnbench.registry.requirements import requirements_of
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.unlearning.partitioning import assign_by_nodes, assign_by_pairs, checked_partition
@@ -41,7 +41,7 @@ NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 
 def partition(bracket: str, graph: Graph, num_shards: int) -> Tensor:
     spec = resolve(CATALOGUE, "partitioner", bracket)
-    lacking = [need.module for need in needs_of(spec.cls) if not need.is_met]
+    lacking = [need.module for need in requirements_of(spec.cls) if not need.is_met]
     if lacking:
         pytest.skip(f"{spec.name} needs {', '.join(lacking)}, which is not installed")
     partitioner = spec.build()

@@ -53,9 +53,9 @@ def example() -> Members:
 
 def sample() -> tuple[Graph, Members]:
     graph = toy_graph(40)
-    chance = torch.Generator().manual_seed(1)
-    logits = torch.randn(3, 40, 3, generator=chance)
-    embeddings = torch.randn(3, 40, 8, generator=chance)
+    rng = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 40, 3, generator=rng)
+    embeddings = torch.randn(3, 40, 8, generator=rng)
     return graph, Members(embeddings, logits, torch.arange(40) % 3, torch.tensor([14, 13, 13]))
 
 

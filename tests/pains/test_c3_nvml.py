@@ -15,7 +15,7 @@ from command_line import ONCE, command, install, records_of
 from measure_samples import FakeNvml, FakeNvmlError
 
 from unlearnbench.measure import clock, nvml
-from unlearnbench.measure.nvml import GpuProcessMemory, Nvml, Reading
+from unlearnbench.measure.nvml import GpuProcessMemory, GpuReading, Nvml
 
 __all__ = ["command", "install"]
 
@@ -25,15 +25,15 @@ def test_the_gpu_is_found_by_uuid_not_by_number(monkeypatch: pytest.MonkeyPatch)
     # CUDA_VISIBLE_DEVICES=1: what torch calls cuda:0 is the driver's second.
     monkeypatch.setattr(nvml, "torch_uuid", lambda device: "a")
     memory = GpuProcessMemory(torch.device("cuda", 0), Nvml(driver, pid=7))
-    assert memory.read() == Reading(300.0)
-    assert memory.read() == Reading(300.0)
+    assert memory.read() == GpuReading(300.0)
+    assert memory.read() == GpuReading(300.0)
     assert driver.opened == 1
 
 
 @pytest.mark.parametrize("uuid", ["s1", "GPU-s1", "MIG-s1"])
 def test_a_slice_of_a_gpu_is_found_whatever_the_form(uuid: str) -> None:
     driver = FakeNvml({"GPU-whole": [(7, 9 * 2**20)], "MIG-s1": [(7, 5 * 2**20)]})
-    assert Nvml(driver, pid=7).process_memory(uuid) == Reading(5.0)
+    assert Nvml(driver, pid=7).process_memory(uuid) == GpuReading(5.0)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_the_driver_does_not_tell_is_empty_with_a_reason(driver: FakeNvml, 
 
 def test_an_absent_package_or_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert Nvml().process_memory("a") == Reading(None, "nvidia-ml-py is not installed")
+    assert Nvml().process_memory("a") == GpuReading(None, "nvidia-ml-py is not installed")
     assert Nvml().gpu_names() == []
 
     class NoDriver(FakeNvml):
@@ -61,7 +61,7 @@ def test_an_absent_package_or_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch
             raise FakeNvmlError("Driver Not Loaded")
 
     reading = Nvml(NoDriver({})).process_memory("a")
-    assert reading == Reading(None, "NVML: Driver Not Loaded")
+    assert reading == GpuReading(None, "NVML: Driver Not Loaded")
 
 
 class Odd(FakeNvml):
@@ -108,12 +108,12 @@ def test_a_strange_package_of_that_name_is_a_reason(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("used", [None, 2**64 - 1, 2**63])
 def test_a_size_that_is_not_told_is_no_size(used: int | None) -> None:
     reading = Nvml(FakeNvml({"GPU-a": [(7, used)]}), pid=7).process_memory("a")
-    assert reading == Reading(None, "NVML does not tell the memory of single processes here")
+    assert reading == GpuReading(None, "NVML does not tell the memory of single processes here")
 
 
 def test_a_process_listed_twice_counts_once() -> None:
     driver = FakeNvml({"GPU-a": [(7, 3 * 2**20), (8, 90 * 2**20), (7, 3 * 2**20)]})
-    assert Nvml(driver, pid=7).process_memory("a") == Reading(3.0)
+    assert Nvml(driver, pid=7).process_memory("a") == GpuReading(3.0)
 
 
 @pytest.mark.parametrize("error", [AttributeError("uuid"), RuntimeError("no such device")])

@@ -18,7 +18,7 @@ from command_line import command, install, records_of
 from plugin_samples import TOYS, Write, write_distribution
 
 from unlearnbench import seeds
-from unlearnbench.running.process_guard import own_process_state
+from unlearnbench.running.process_guard import seeded_process_state
 
 __all__ = ["command", "install"]
 
@@ -201,7 +201,7 @@ def test_global_chance_starts_from_the_key_and_everything_is_put_back(tmp_path: 
     torch.manual_seed(5)
     found = []
     for key in (3, 3, 2**63 - 1):
-        with contextlib.suppress(KeyError), own_process_state(key, cpu):
+        with contextlib.suppress(KeyError), seeded_process_state(key, cpu):
             found.append(drawn())
             torch.set_default_dtype(torch.float64)
             torch.set_default_device("meta")

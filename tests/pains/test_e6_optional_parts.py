@@ -17,7 +17,7 @@ from plugin_samples import TOYS, Write
 import unlearnbench
 from unlearnbench.component import Component
 from unlearnbench.errors import UsageError
-from unlearnbench.registry.requirements import look_for, needs_of
+from unlearnbench.registry.requirements import require_module, requirements_of
 
 __all__ = ["command", "install"]
 
@@ -123,7 +123,7 @@ def test_a_module_that_is_not_installed_is_told_apart_from_one_that_cannot_be_im
     }
     for name, source in sources.items():
         (tmp_path / f"{name}.py").write_text(source)
-    found = {name: look_for(name, "ub-x") for name in [*sources, "ub_nope", "ub_nope.part", "ub_whole.part"]}
+    found = {name: require_module(name, "ub-x") for name in [*sources, "ub_nope", "ub_nope.part", "ub_whole.part"]}
     assert {name: (need.is_met, need.reason) for name, need in found.items()} == {
         "ub_whole": (True, ""),
         "ub_torn": (False, "OSError: libmetis.so: cannot open shared object file"),
@@ -145,13 +145,13 @@ def test_a_module_that_is_not_installed_is_told_apart_from_one_that_cannot_be_im
     ],
 )
 def test_the_line_for_pip_can_be_pasted_into_a_shell(pip: str, line: str) -> None:
-    assert look_for("ub_nope", pip).remedy == line
+    assert require_module("ub_nope", pip).remedy == line
 
 
 @pytest.mark.parametrize("requires", [["pymetis"], {"pymetis": None}, {"": "x"}, {"pymetis": ""}, "pymetis", None])
 def test_requires_that_is_no_mapping_of_texts_is_refused(requires: Any) -> None:
     with pytest.raises(UsageError, match=r"Wrong\.requires is") as error:
-        needs_of(type("Wrong", (Component,), {"requires": requires}))
+        requirements_of(type("Wrong", (Component,), {"requires": requires}))
     assert "unlearnbench[metis]" in error.value.hint
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from tensor_samples import Made
-from test_grapheraser import chance, walk_all_pairs
+from test_grapheraser import rng, walk_all_pairs
 
 from unlearnbench.unlearning.partitioning import assign_by_nodes, assign_by_pairs, shard_bounds
 from unlearnbench_grapheraser.bekm import balanced_k_means, distances
@@ -22,14 +22,14 @@ SHARDS = 10
     ids=["slack", "exact", "paper"],
 )
 def test_assignment_is_the_plain_walk_on_200_points(low, high):
-    points = torch.randn(200, 16, generator=chance(1))
+    points = torch.randn(200, 16, generator=rng(1))
     cost = distances(points, points[:10])
     assert assign_by_pairs(cost, low, high).tolist() == walk_all_pairs(cost.tolist(), low, high)
 
 
 def work(nodes: int, assign: object, slack: float) -> Made:
     """Look at what the assignment of so many points to ten centroids makes."""
-    points = torch.randn(nodes, 16, generator=chance(1))
+    points = torch.randn(nodes, 16, generator=rng(1))
     cost = distances(points, points[:SHARDS])
     low, high = shard_bounds(nodes, SHARDS, slack)
     with Made() as made:
@@ -51,7 +51,7 @@ def test_what_is_done_for_20000_points_grows_as_their_number(assign: object, sla
 
 
 def test_a_whole_round_on_20000_points_is_a_few_hundred_operations() -> None:
-    points = torch.randn(20_000, 16, generator=chance(2))
+    points = torch.randn(20_000, 16, generator=rng(2))
     low, high = shard_bounds(len(points), SHARDS, 0.1)
     with Made() as made:
         shard = balanced_k_means(points, points[:SHARDS], low, high, rounds=2)

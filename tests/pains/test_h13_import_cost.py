@@ -13,7 +13,7 @@ from command_line import command, install
 
 from unlearnbench import hookspecs
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.registry.requirements import needs_of
+from unlearnbench.registry.requirements import requirements_of
 
 __all__ = ["command", "install"]
 
@@ -67,7 +67,7 @@ def test_every_built_in_class_is_imported_without_add_ons_and_without_a_look_at_
 def test_what_a_built_in_component_needs_beyond_that_is_one_partitioner() -> None:
     catalogue = load_catalogue(only=["unlearnbench"])
     entries = [entry for kind in hookspecs.KINDS for entry in catalogue.all(kind)]
-    needs = {entry.name: [need.pip for need in needs_of(catalogue.load(entry))] for entry in entries}
+    needs = {entry.name: [need.pip for need in requirements_of(catalogue.load(entry))] for entry in entries}
     assert {name: found for name, found in needs.items() if found} == {"metis": ["unlearnbench[metis]"]}
 
 

@@ -25,15 +25,15 @@ from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
 from unlearnbench.registry.loading import load_catalogue, report_problems
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import KEY_DIGITS, Cell, identity_of
-from unlearnbench.running.contract import checked_answer, checked_state
+from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
-from unlearnbench.running.process_guard import own_process_state
+from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, View, make_query
 from unlearnbench.unlearning import Unlearner
-from unlearnbench.unlearning.partitioning import checked_kept
+from unlearnbench.unlearning.partitioning import check_kept_partition
 
 _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
 
@@ -75,7 +75,7 @@ class Method:
         self.unlearner = self.spec.build()
         self._whole, self._requests = None, []
         bare = task.bare()
-        with _own_chance(task):
+        with _seeded(task):
             self.unlearner.fit(bare)
         self._whole, self._task, self._graph = task, bare, task.whole
 
@@ -100,11 +100,11 @@ class Method:
         retained = self._task.without(request)
         # What fails in the middle has neither the old state nor the new one.
         self._whole = None
-        with _own_chance(own):
+        with _seeded(own):
             self.unlearner.unlearn(Request(request.ids.clone().to(own.device), request.kind), retained)
         if self.unlearner.deletes_at_inference:
             if "partition" in self.unlearner.kept():
-                checked_kept(self.unlearner.kept()["partition"], retained.graph)
+                check_kept_partition(self.unlearner.kept()["partition"], retained.graph)
             self._graph = request.apply(self._graph)
         self._whole, self._task = own, retained
         self._requests.append(request)
@@ -130,14 +130,14 @@ class Method:
         targets, place = torch.unique(asked, return_inverse=True)
         held = self._task.graph.ids.cpu() if self.unlearner.deletes_at_inference else own.split.train
         query = make_query(self._graph, held, targets, _VIEWS[view], own.device)
-        with _own_chance(own):
-            answer = checked_answer(self.unlearner.predict(query), query)
+        with _seeded(own):
+            answer = check_predictions(self.unlearner.predict(query), query)
         return answer.exp()[place.to(own.device)]
 
     def state(self) -> State:
         """Give what is deployed now, with everything forgotten so far."""
         own = self._fitted()
-        weights = checked_state(self.unlearner.state(), own.device)
+        weights = check_state(self.unlearner.state(), own.device)
         kind: Kind = self._requests[0].kind if self._requests else "node"
         nothing = torch.empty(0, dtype=torch.int64)
         forgotten = torch.cat([request.ids for request in self._requests] or [nothing])
@@ -211,7 +211,7 @@ def method(bracket: str) -> Method:
     catalogue = load_catalogue()
     report_problems(catalogue)
     spec = resolve(catalogue, "unlearner", bracket)
-    check_needs([spec])
+    check_requirements([spec])
     return Method(spec)
 
 
@@ -224,10 +224,10 @@ def _cell(spec: Spec, task: OwnTask) -> Cell:
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, where)
 
 
-def _own_chance(task: OwnTask) -> AbstractContextManager[None]:
+def _seeded(task: OwnTask) -> AbstractContextManager[None]:
     """Start global random numbers where a cell starts them, and put them back: see `outcome.measured`."""
     key = seeds.seed(task.base_seed, "process", identity_of(task.dataset), task.repetition)
-    return own_process_state(key, task.device)
+    return seeded_process_state(key, task.device)
 
 
 def _ids(values: Iterable[int] | Tensor) -> Tensor:

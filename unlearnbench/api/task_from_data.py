@@ -13,7 +13,7 @@ from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import protocol
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.loading import load_catalogue, report_problems
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import identity_of
 from unlearnbench.running.config import make_config
@@ -95,7 +95,7 @@ def task_from_data(
     report_problems(catalogue)
     where = choose_device(config.device)
     (chosen,) = chosen_models(config, catalogue)
-    check_needs([chosen])
+    check_requirements([chosen])
     ways: dict[str, str | Bracket] = {"features": features, "undirected": str(undirected).lower()}
     if split is not None:
         ways["split"] = str(split)

@@ -18,7 +18,7 @@ from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.execute import Compute
-from unlearnbench.running.outcome import Arrays, Outcome, Surroundings, measured
+from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 
 State = Literal["valid", "cannot tell", ""]
 
@@ -113,13 +113,13 @@ class Audit(Component, ABC):
         memory = Memory()
         last: list[str] = []
 
-        def compute(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-            subject = Subject(cell, graph, around.device, lambda name: resolve(catalogue, "unlearner", name), memory)
+        def compute(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+            subject = Subject(cell, graph, context.device, lambda name: resolve(catalogue, "unlearner", name), memory)
             # One graph's answers at a time: those of all would fill the memory of a long run.
             if last != [cell.dataset_label]:
                 memory.forget()
                 last[:] = [cell.dataset_label]
-            return measured(cell, around, lambda outcome: _examine(subject, outcome))
+            return measured(cell, context, lambda outcome: _examine(subject, outcome))
 
         return compute
 

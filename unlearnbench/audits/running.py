@@ -13,10 +13,10 @@ from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.plan import Plan, choose_wanted, make_plan, take_shard
+from unlearnbench.running.plan import Plan, make_plan, select_missing, take_shard
 from unlearnbench.task.training import Silent
 
 ALL = "all"
@@ -40,7 +40,7 @@ def chosen_audits(names: Sequence[str], catalogue: Catalogue) -> list[Spec]:
     for name in wanted:
         spec = resolve(catalogue, "audit", name)
         found.setdefault(spec.label, spec)
-    check_needs(list(found.values()))
+    check_requirements(list(found.values()))
     return sorted(found.values(), key=lambda spec: (spec.cls.order, spec.label))
 
 
@@ -74,7 +74,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
         raise NothingMatchedError("There is nothing to audit.", " ".join(unfit))
     plan.cells = cells
     plan.notices += list(unfit)
-    choose_wanted(plan, config.overwrite)
+    select_missing(plan, config.overwrite)
     return take_shard(plan, config.shard)
 
 
@@ -113,7 +113,7 @@ def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None
             if key not in seconds:
                 tell(" ".join(key))
                 graph = plan.graphs[cell.dataset_label]
-                seconds[key] = _timed(Subject(replace(cell, method=method), graph, plan.around.device, find))
+                seconds[key] = _timed(Subject(replace(cell, method=method), graph, plan.context.device, find))
             whole, partition = seconds[key]
             total += times * whole
             if method is cell.method:

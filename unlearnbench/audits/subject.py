@@ -63,10 +63,10 @@ class Subject:
     memory: Memory = field(default_factory=Memory, repr=False)
 
     @cached_property
-    def setting(self) -> protocol.Setting:
+    def setting(self) -> protocol.RepetitionData:
         """Give the data of the cell's repetition."""
         cell = self.cell
-        return protocol.setting(cell.protocol, self.graph, cell.seed, cell.dataset_identity, cell.repetition)
+        return protocol.repetition_data(cell.protocol, self.graph, cell.seed, cell.dataset_identity, cell.repetition)
 
     @property
     def split(self) -> Split:
@@ -158,7 +158,7 @@ def log_probabilities(method: Unlearner, queries: Mapping[str, Query]) -> dict[s
         return {name: method.predict(query).cpu() for name, query in queries.items()}
 
 
-class Untold(Query):
+class RetainedQuery(Query):
     """A question over the graph that is left, to a method that still holds what has left it: that is not refused."""
 
     def context(self, train_ids: Tensor) -> Graph:

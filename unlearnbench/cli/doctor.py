@@ -51,7 +51,7 @@ def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
     from unlearnbench.measure.nvml import Nvml
     from unlearnbench.measure.provenance import provenance
     from unlearnbench.registry.loading import load_catalogue
-    from unlearnbench.registry.requirements import look_for
+    from unlearnbench.registry.requirements import require_module
 
     root = choose_root(data_root)
     catalogue = load_catalogue(disable=disable)
@@ -61,7 +61,7 @@ def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
         "devices": ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))],
         "nvml": Nvml().gpu_names(),
         "memory": resident_memory().name,
-        "metis": look_for("pymetis", "unlearnbench[metis]").describe(),
+        "metis": require_module("pymetis", "unlearnbench[metis]").describe(),
         "threads": torch.get_num_threads(),
         "data_root": {"path": str(root), "exists": root.is_dir()},
         "datasets": {entry.name: _presence(catalogue, entry, root) for entry in catalogue.all("dataset")},
@@ -95,12 +95,12 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _needs(catalogue: Catalogue) -> Iterator[str]:
     """Say of each component that needs more than its distribution whether it is there."""
     from unlearnbench.errors import UsageError
-    from unlearnbench.registry.requirements import needs_of
+    from unlearnbench.registry.requirements import requirements_of
 
     for kind in KINDS:
         for entry in catalogue.all(kind):
             try:
-                needs = needs_of(catalogue.load(entry))
+                needs = requirements_of(catalogue.load(entry))
             except UsageError as error:
                 if kind != "dataset":  # told where datasets are listed
                     yield f"{kind} {entry.name}: cannot be used: {error.message}"

@@ -47,10 +47,10 @@ def describe(spec: Spec) -> dict[str, Any]:
         `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
         `parameters` of its own. What does not apply or is not known is null.
     """
-    from unlearnbench.registry.requirements import needs_of_tree
+    from unlearnbench.registry.requirements import requirements_of_tree
 
     cls = spec.cls
-    needs = list(needs_of_tree(spec))
+    needs = list(requirements_of_tree(spec))
     described: dict[str, Any] = {
         "name": spec.name,
         "kind": spec.kind,

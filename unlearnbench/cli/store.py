@@ -39,19 +39,19 @@ def clean(results: Path, older_than: float, unfinished: bool, debug: bool) -> No
     """
     from unlearnbench.errors import NothingMatchedError
     from unlearnbench.records.store import remove_temporaries, temporaries
-    from unlearnbench.records.unfinished import is_finished, partial_folders, remove_partials
+    from unlearnbench.records.unfinished import is_finished, remove_all_unfinished, unfinished_folders
 
     if not results.is_dir():
         raise NothingMatchedError(f"{results}: there is no such folder.", "Name a results folder.")
-    for path in remove_temporaries(results, older_than) + remove_partials(results, older_than, unfinished):
+    for path in remove_temporaries(results, older_than) + remove_all_unfinished(results, older_than, unfinished):
         click.echo(path)
     left = len(temporaries(results))
     if left:
         hint = f"{left} younger than {older_than:g} s are left: a run may be writing them."
         click.echo(f"note: {hint} If none runs: --older-than 0.", err=True)
-    going = [folder for folder in partial_folders(results) if not is_finished(folder, results)]
+    going = [folder for folder in unfinished_folders(results) if not is_finished(folder, results)]
     if going:
         hint = "the command that was interrupted goes on from there; --unfinished removes them."
         click.echo(
-            f"note: members of {len(going)} unfinished cells are kept in {results / 'partial'}: {hint}", err=True
+            f"note: members of {len(going)} unfinished cells are kept in {results / 'unfinished'}: {hint}", err=True
         )

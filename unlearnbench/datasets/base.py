@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from unlearnbench.component import Component
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
-from unlearnbench.graph.edge_keys import distinct, pair_keys, without_loops
+from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 
 ROOT_VARIABLE = "UNLEARNBENCH_DATA"
 
@@ -101,7 +101,7 @@ def load_graph(dataset: Dataset, root: Path) -> Graph:
         found = getattr(graph, field).dtype
         if found != dtype:
             raise DataError(f"Dataset {name}: {field} is {found}, expected {dtype}.", f"Use .to({dtype}).")
-    return checked(graph, name)
+    return checked_graph(graph, name)
 
 
 def edge_statistics(graph: Graph) -> dict[str, int | bool]:
@@ -115,16 +115,16 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
     """
     n = graph.num_nodes
     source, target = graph.edge_index
-    forward, backward = distinct(pair_keys(source, target, n)), distinct(pair_keys(target, source, n))
+    forward, backward = unique_keys(pair_keys(source, target, n)), unique_keys(pair_keys(target, source, n))
     directed = not torch.equal(forward, backward)
     del backward
     pairs = without_loops(forward, n)
     touched = torch.zeros(n, dtype=torch.bool)
     touched[pairs // n] = True
     touched[pairs % n] = True
-    joined = len(distinct(pair_keys(*_ordered(pairs, n), n))) if directed else len(pairs) // 2
+    join_plans = len(unique_keys(pair_keys(*_ordered(pairs, n), n))) if directed else len(pairs) // 2
     return {
-        "pairs": joined,
+        "pairs": join_plans,
         "directed": directed,
         "duplicates": graph.num_edges - len(forward),
         "self_loops": int((source == target).sum()),

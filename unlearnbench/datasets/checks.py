@@ -11,7 +11,7 @@ from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
 
 
-def checked(graph: Graph, name: str) -> Graph:
+def checked_graph(graph: Graph, name: str) -> Graph:
     """Check a graph on entry, before any training.
 
     Raises:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.datasets.base import Dataset, GraphSize, graph_size
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
@@ -48,7 +48,7 @@ class PublishedGraph(Dataset):
         if int(y.max()) + 1 != self.size.classes or graph_size(graph) != self.size:
             found = graph_size(graph)._replace(classes=int(y.max()) + 1)
             raise self._unfit(files, root, f"they give {found}; published: {self.size}")
-        return checked(graph, self.name)
+        return checked_graph(graph, self.name)
 
     def presence(self, root: Path) -> str:
         """Say whether the raw files lie under the root or in the cache."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.component import ComponentParams
 from unlearnbench.datasets.base import Dataset
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 
@@ -49,10 +49,10 @@ class StochasticBlockModel(Dataset):
         p = self.params
         y = class_labels(p.num_nodes, p.num_classes, seeds.generator(p.seed, "sbm", "labels"))
         pairs = block_edges(y, p.num_edges, p.homophily, p.num_classes, seeds.generator(p.seed, "sbm", "edges"))
-        chance = seeds.generator(p.seed, "sbm", "features")
-        x = class_features(y, p.num_classes, p.num_features, p.signal, chance)
+        rng = seeds.generator(p.seed, "sbm", "features")
+        x = class_features(y, p.num_classes, p.num_features, p.signal, rng)
         edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
-        return checked(Graph(x, y, edge_index, torch.arange(p.num_nodes), p.num_classes), self.name)
+        return checked_graph(Graph(x, y, edge_index, torch.arange(p.num_nodes), p.num_classes), self.name)
 
 
 def class_labels(num_nodes: int, num_classes: int, generator: torch.Generator) -> Tensor:

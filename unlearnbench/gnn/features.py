@@ -11,7 +11,7 @@ from torch import Tensor
 from unlearnbench.gnn import sparse
 from unlearnbench.graph import Graph
 
-Product = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
+FeatureProduct = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
 
 
 class Features:
@@ -52,7 +52,7 @@ class RaggedFeatures(Features):
             self._order = _stack_order([graph.num_nodes for graph in graphs], [*self._sparse, *self._dense])
             self._order = self._order.to(graphs[0].ids.device)
 
-    def times(self, weight: Tensor, product: Product) -> Tensor:
+    def times(self, weight: Tensor, product: FeatureProduct) -> Tensor:
         """Multiply each network's features with its own weight.
 
         Args:

@@ -84,9 +84,9 @@ class NeighbourSampler:
     def _drawn(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> Tensor:
         """Draw neighbours of each node: those with the smallest of random numbers, one an edge."""
         source, owner = self._incoming(nodes)
-        chance = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
+        rng = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
         # Chance is below one, so that each node's edges stay together.
-        order = torch.argsort(owner + chance)
+        order = torch.argsort(owner + rng)
         first = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=nodes.device)
         torch.cumsum(torch.bincount(owner, minlength=len(nodes)), dim=0, out=first[1:])
         rank = torch.arange(len(order), device=nodes.device) - first[owner[order]]

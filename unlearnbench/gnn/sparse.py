@@ -111,8 +111,8 @@ def block_diagonal(blocks: Sequence[SparseRows], places: Sequence[int], num_plac
     kind = _index_type(at, num_places * width)
     columns = torch.cat([block.columns.to(kind) + place * width for block, place in zip(blocks, places, strict=True)])
     values = torch.cat([block.values for block in blocks])
-    joined = torch.cat(starts).to(kind)
-    return SparseMatrix(_csr(joined, columns, values, (len(joined) - 1, num_places * width)))
+    join_plans = torch.cat(starts).to(kind)
+    return SparseMatrix(_csr(join_plans, columns, values, (len(join_plans) - 1, num_places * width)))
 
 
 def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:

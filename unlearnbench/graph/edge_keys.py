@@ -20,7 +20,7 @@ def pair_keys(first: Tensor, second: Tensor, num_nodes: int) -> Tensor:
     return (first * num_nodes).add_(second)
 
 
-def distinct(keys: Tensor) -> Tensor:
+def unique_keys(keys: Tensor) -> Tensor:
     """Give the different keys in ascending order.
 
     Args:

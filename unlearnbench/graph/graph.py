@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.errors import DataError
-from unlearnbench.graph.edge_keys import distinct, pair_keys, without_loops
+from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 from unlearnbench.graph.sparse_features import SparseRows, compressed, is_sparse_enough
 
 
@@ -182,7 +182,7 @@ class Graph:
         rank[order] = torch.arange(self.num_nodes, device=order.device)
         source, target = rank[self.edge_index[0]], rank[self.edge_index[1]]
         keys = pair_keys(torch.minimum(source, target), torch.maximum(source, target), self.num_nodes)
-        keys = without_loops(distinct(keys), self.num_nodes)
+        keys = without_loops(unique_keys(keys), self.num_nodes)
         return torch.stack([sorted_ids[keys // self.num_nodes], sorted_ids[keys % self.num_nodes]], dim=1)
 
     def unlinked(self, pairs: Tensor) -> Graph:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from unlearnbench.measure.memory import Sizes, Source, gpu_memory, resident_memory
-from unlearnbench.measure.nvml import GpuProcessMemory, Reading
+from unlearnbench.measure.memory import MemorySource, Sizes, gpu_memory, resident_memory
+from unlearnbench.measure.nvml import GpuProcessMemory, GpuReading
 
 Watch = Callable[[str, int, int], None]
 
@@ -43,9 +43,9 @@ class Instruments:
 
     synchronise: Callable[[], None]
     clock: Callable[[], float]
-    resident: Source
-    gpu: Source
-    gpu_process: Callable[[], Reading]
+    resident: MemorySource
+    gpu: MemorySource
+    gpu_process: Callable[[], GpuReading]
 
     @classmethod
     def of(cls, device: torch.device) -> Instruments:

@@ -1,6 +1,6 @@
 """Peaks of memory: resident memory of the process, and torch's counters of a CUDA device.
 
-Every source has the same four operations (`Source`), so that the meter knows one interface
+Every source has the same four operations (`MemorySource`), so that the meter knows one interface
 and a test can put a fake in. Sizes are in MiB. What cannot be read is None, never 0, and the
 source says why.
 """
@@ -24,7 +24,7 @@ PROBE_BYTES = 32 * 2**20
 Sizes = dict[str, float | None]
 
 
-class Source(Protocol):
+class MemorySource(Protocol):
     """Something that knows a peak and can be told to start anew.
 
     Attributes:

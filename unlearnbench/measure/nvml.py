@@ -21,7 +21,7 @@ NOT_TOLD = 2**63
 
 
 @dataclass(frozen=True)
-class Reading:
+class GpuReading:
     """One look at a GPU.
 
     Args:
@@ -57,30 +57,32 @@ class Nvml:
         self._opened = False
         self._broken = ""
 
-    def process_memory(self, uuid: str) -> Reading:
+    def process_memory(self, uuid: str) -> GpuReading:
         """Read how much memory the process holds on one GPU.
 
         Args:
             uuid: The device's UUID, with or without `GPU-` or `MIG-` before it.
         """
         if not self._open():
-            return Reading(None, self._broken)
+            return GpuReading(None, self._broken)
         try:
             handle = self._handle(uuid)
             if handle is None:
-                return Reading(None, f"NVML knows no GPU with UUID {uuid}")
+                return GpuReading(None, f"NVML knows no GPU with UUID {uuid}")
             processes = self._processes(handle)
         except Exception as error:  # no reading is worth a run
-            return Reading(None, f"NVML: {_said(error)}")
+            return GpuReading(None, f"NVML: {_said(error)}")
         # A process can hold compute and graphics contexts at once: the driver then lists its
         # whole use under both.
         own = [process.usedGpuMemory for process in processes if process.pid == self._pid]
         if not own:
-            return Reading(None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)")
+            return GpuReading(
+                None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)"
+            )
         known = [used for used in own if used is not None and used < NOT_TOLD]
         if not known:
-            return Reading(None, "NVML does not tell the memory of single processes here")
-        return Reading(max(known) / MIB)
+            return GpuReading(None, "NVML does not tell the memory of single processes here")
+        return GpuReading(max(known) / MIB)
 
     def gpu_names(self) -> list[str]:
         """List the models of all GPUs of the machine, visible to torch or not; empty without NVML."""
@@ -148,16 +150,16 @@ class GpuProcessMemory:
         self._device = device
         self._nvml = Nvml() if nvml is None else nvml
 
-    def read(self) -> Reading:
+    def read(self) -> GpuReading:
         """Read it; never raises because of a GPU or a driver."""
         if self._device.type != "cuda":
-            return Reading(None, f"computed on {self._device.type}")
+            return GpuReading(None, f"computed on {self._device.type}")
         try:
             uuid = torch_uuid(self._device)
         except AttributeError:
-            return Reading(None, "this torch does not tell the UUID of a device")
+            return GpuReading(None, "this torch does not tell the UUID of a device")
         except RuntimeError as error:
-            return Reading(None, f"torch does not tell the UUID of this device: {error}")
+            return GpuReading(None, f"torch does not tell the UUID of this device: {error}")
         return self._nvml.process_memory(uuid)
 
 

@@ -58,7 +58,7 @@ class Protocol:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class RepetitionData:
     """The data of one repetition.
 
     Args:
@@ -74,7 +74,7 @@ class Setting:
     clean: Tensor | None = None
 
 
-def setting(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> Setting:
+def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> RepetitionData:
     """Make the data of a repetition, the same for every method and model.
 
     Args:
@@ -89,10 +89,10 @@ def setting(protocol: Protocol, graph: Graph, base: int, dataset: str, repetitio
     """
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
-        return Setting(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
+        return RepetitionData(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
     whole, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
     poisoned = replace(parts, train=torch.cat([parts.train, ids]))
-    return Setting(whole, poisoned, Request(ids), parts.train)
+    return RepetitionData(whole, poisoned, Request(ids), parts.train)
 
 
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
@@ -118,8 +118,8 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
             f"there are {len(labelled)} labelled nodes; {FOLDS} folds need at least {FOLDS}.",
             "Use a larger graph.",
         )
-    chance = seeds.generator(base, "folds", dataset, repetition // FOLDS)
-    shuffled = labelled[torch.randperm(len(labelled), generator=chance)]
+    rng = seeds.generator(base, "folds", dataset, repetition // FOLDS)
+    shuffled = labelled[torch.randperm(len(labelled), generator=rng)]
     folds = torch.tensor_split(shuffled, FOLDS)
     first = repetition % FOLDS
     order = [folds[(first + step) % FOLDS] for step in range(FOLDS)]
@@ -131,10 +131,10 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
 def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset: str, repetition: int) -> Request:
     """Draw the request of a repetition, the same for every method and model."""
     if protocol.forget.kind == "edge":
-        chance = seeds.generator(base, "request-edges", dataset, repetition)
-        return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), chance)
-    chance = seeds.generator(base, "request", dataset, repetition)
-    return draw(protocol.forget, train, graph.num_nodes, chance)
+        rng = seeds.generator(base, "request-edges", dataset, repetition)
+        return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), rng)
+    rng = seeds.generator(base, "request", dataset, repetition)
+    return draw(protocol.forget, train, graph.num_nodes, rng)
 
 
 def task_seed(base: int, dataset: str, repetition: int) -> int:

@@ -6,7 +6,7 @@ Layout under a results folder:
     records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
     records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
     machines/<machine>.json                                 what the machine is
-    partial/<machine>/<key>/*.pt                            members of a cell that is not finished: see `partial`
+    unfinished/<machine>/<key>/*.pt                            members of a cell that is not finished: see `unfinished`
 
 Several processes, on one machine or many, may write into one folder: every file has one
 writer at a time, appears by a rename, and the last writer of a cell wins.
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
 from unlearnbench.records.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
-from unlearnbench.records.unfinished import partial_folder, remove_partial, remove_partials
+from unlearnbench.records.unfinished import remove_all_unfinished, remove_unfinished, unfinished_folder
 
 POLICIES = ("only-missing", "busy", "never", "always")
 Policy = Literal["only-missing", "busy", "never", "always"]
@@ -219,7 +219,7 @@ class Store:
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         (folder / f"{record.key}.error.json").unlink(missing_ok=True)
-        remove_partial(partial_folder(self.root, self.machine, record.key))
+        remove_unfinished(unfinished_folder(self.root, self.machine, record.key))
         return path
 
     def save_failure(self, record: Record) -> Path:
@@ -266,7 +266,7 @@ class Store:
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
         """Remove what killed runs left behind and nobody needs: temporary files, and members of finished cells."""
-        return remove_temporaries(self.root, older_than) + remove_partials(self.root, older_than)
+        return remove_temporaries(self.root, older_than) + remove_all_unfinished(self.root, older_than)
 
     def _whole(self, key: str) -> Record | None:
         """Read a cell's record; one that is damaged is put into `problems`."""

@@ -2,7 +2,7 @@
 
 Layout under a results folder:
 
-    partial/<machine>/<key>/<phase>-<digest>.pt      the members of one group: see `keepers`
+    unfinished/<machine>/<key>/<phase>-<digest>.pt      the members of one group: see `checkpoints`
 
 The folder of a cell goes when its record is there.
 """
@@ -16,18 +16,18 @@ from pathlib import Path
 from unlearnbench.records.files import inside, safe_name
 
 
-def partial_folder(root: Path, machine: str, key: str) -> Path:
+def unfinished_folder(root: Path, machine: str, key: str) -> Path:
     """Give the folder of a cell's groups.
 
     Raises:
         UsageError: A link leads out of the results folder.
     """
-    return inside(root / "partial" / safe_name(machine) / key, root)
+    return inside(root / "unfinished" / safe_name(machine) / key, root)
 
 
-def partial_folders(root: Path) -> list[Path]:
+def unfinished_folders(root: Path) -> list[Path]:
     """List the folders of groups under a results folder, in the order of their paths."""
-    return sorted(path for path in (root / "partial").glob("*/*") if path.is_dir() and not path.is_symlink())
+    return sorted(path for path in (root / "unfinished").glob("*/*") if path.is_dir() and not path.is_symlink())
 
 
 def is_finished(folder: Path, root: Path) -> bool:
@@ -45,7 +45,7 @@ def last_written(folder: Path) -> float:
     return max(times)
 
 
-def remove_partial(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove a cell's groups, and the folders above that are empty then; nothing if there are none."""
     if not folder.is_dir() or folder.is_symlink():
         return
@@ -56,7 +56,7 @@ def remove_partial(folder: Path) -> None:
             empty.rmdir()
 
 
-def remove_partials(root: Path, older_than: float, all_of_them: bool = False) -> list[Path]:
+def remove_all_unfinished(root: Path, older_than: float, all_of_them: bool = False) -> list[Path]:
     """Remove groups of cells that have their record.
 
     Args:
@@ -68,8 +68,8 @@ def remove_partials(root: Path, older_than: float, all_of_them: bool = False) ->
         The folders that were removed.
     """
     removed = []
-    for folder in partial_folders(root):
+    for folder in unfinished_folders(root):
         if (all_of_them or is_finished(folder, root)) and time.time() - last_written(folder) >= older_than:
-            remove_partial(folder)
+            remove_unfinished(folder)
             removed.append(folder)
     return removed

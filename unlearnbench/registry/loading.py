@@ -166,7 +166,7 @@ def _register(catalogue: Catalogue, name: str, distribution: str, version: str, 
     except pluggy.PluginValidationError as error:
         raise UsageError(f"{' '.join(str(error).split())}. A hook has one argument, `register`.") from None
     _check_hook_names(manager, plugin)
-    _check_hooks_are_heard(manager, plugin)
+    _check_collecting_hooks(manager, plugin)
     announced: list[Entry] = []
     for kind, hook in hookspecs.KINDS.items():
 
@@ -201,7 +201,7 @@ def _unknown_hook(name: str) -> str:
     return f"unknown hook {name!r}, {guess}"
 
 
-def _check_hooks_are_heard(manager: pluggy.PluginManager, plugin: Any) -> None:
+def _check_collecting_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     """Refuse what pluggy would pass over in silence, so that components would just be missing."""
     for caller in manager.get_hookcallers(plugin) or ():
         if any("register" not in implementation.argnames for implementation in caller.get_hookimpls()):

@@ -12,7 +12,7 @@ from unlearnbench.registry.catalogue import reason_of
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """A module that a component imports, and whether it can be imported here.
 
     Args:
@@ -41,7 +41,7 @@ class Need:
         return f"not installed: {self.remedy}"
 
 
-def look_for(module: str, pip: str) -> Need:
+def require_module(module: str, pip: str) -> Requirement:
     """Import a module to see whether it can be used.
 
     Only the import tells: a compiled module can be in its place and lack a library it was
@@ -55,13 +55,13 @@ def look_for(module: str, pip: str) -> Need:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         absent = error.name is not None and f"{module}.".startswith(f"{error.name}.")
-        return Need(module, pip, False, "" if absent else reason_of(error))
+        return Requirement(module, pip, False, "" if absent else reason_of(error))
     except (Exception, SystemExit) as error:  # a foreign module may fail in any way; its user needs the reason
-        return Need(module, pip, False, reason_of(error))
-    return Need(module, pip, True)
+        return Requirement(module, pip, False, reason_of(error))
+    return Requirement(module, pip, True)
 
 
-def needs_of(cls: type[Component]) -> list[Need]:
+def requirements_of(cls: type[Component]) -> list[Requirement]:
     """Look for everything that a component's class names in `requires`.
 
     Raises:
@@ -75,18 +75,18 @@ def needs_of(cls: type[Component]) -> list[Need]:
             f"{cls.__name__}.requires is {requires!r}.",
             'It maps modules to what pip must be given: {"pymetis": "unlearnbench[metis]"}.',
         )
-    return [look_for(module, pip) for module, pip in requires.items()]
+    return [require_module(module, pip) for module, pip in requires.items()]
 
 
-def needs_of_tree(spec: Spec) -> Iterator[tuple[Spec, Need]]:
+def requirements_of_tree(spec: Spec) -> Iterator[tuple[Spec, Requirement]]:
     """Yield what a component and all its parts need, each with the one that needs it."""
-    for need in needs_of(spec.cls):
+    for need in requirements_of(spec.cls):
         yield spec, need
     for _, chosen in spec.parts():
-        yield from needs_of_tree(chosen)
+        yield from requirements_of_tree(chosen)
 
 
-def check_needs(specs: Iterable[Spec]) -> None:
+def check_requirements(specs: Iterable[Spec]) -> None:
     """Check that everything that components and their parts need is there.
 
     Args:
@@ -98,7 +98,7 @@ def check_needs(specs: Iterable[Spec]) -> None:
     """
     problems: dict[str, str] = {}
     for whole in specs:
-        for spec, need in needs_of_tree(whole):
+        for spec, need in requirements_of_tree(whole):
             if need.is_met:
                 continue
             state = f"is installed but cannot be imported: {need.reason}" if need.reason else "is not installed"

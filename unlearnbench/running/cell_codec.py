@@ -93,7 +93,7 @@ def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
         raise UsageError(f"Its cell cannot be read ({type(error).__name__}: {error}).", "It is damaged.") from None
     here = cell.canonical()
     if canonical_json(here) != canonical_json(recorded):
-        place, old, new = next(differences(recorded, here))
+        place, old, new = next(json_differences(recorded, here))
         raise UsageError(
             f"cell.{place} is {_short(old)}, here it is {_short(new)}.", "Install the versions it was made with."
         )
@@ -107,15 +107,15 @@ class Absent:
         return "nothing"
 
 
-def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+def json_differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
     """List where two JSON values differ: the dotted place and both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in sorted({*one, *other}):
             inner = f"{place}.{key}" if place else str(key)
-            yield from differences(one.get(key, Absent()), other.get(key, Absent()), inner)
+            yield from json_differences(one.get(key, Absent()), other.get(key, Absent()), inner)
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
         for at, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from differences(left, right, f"{place}.{at}")
+            yield from json_differences(left, right, f"{place}.{at}")
     elif isinstance(one, Absent) or isinstance(other, Absent) or canonical_json(one) != canonical_json(other):
         yield place, one, other
 

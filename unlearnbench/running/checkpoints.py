@@ -1,6 +1,6 @@
 """Keeps members of a large cell on disk while it is not finished, so that a run that was killed goes on from there.
 
-A group is taken back only if every bit that its members depend on is what it was: see `PhaseKeeper`.
+A group is taken back only if every bit that its members depend on is what it was: see `PhaseCheckpoints`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
 from unlearnbench.task import Task
-from unlearnbench.task.task import Group, Keeper, KeepsNothing, Trained
+from unlearnbench.task.task import CheckpointStore, NoCheckpoints, ShardGroup, TrainedGroup
 
 FORMAT = 1
 _MARK = "unlearnbench_group"
@@ -45,7 +45,7 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-class CellKeepers:
+class CellCheckpoints:
     """The keepers of one cell, one for each phase.
 
     Args:
@@ -62,7 +62,7 @@ class CellKeepers:
         self,
         folder: Path | None = None,
         facts: Mapping[str, Any] | None = None,
-        elsewhere: Callable[[], Keeper] | None = None,
+        elsewhere: Callable[[], CheckpointStore] | None = None,
     ) -> None:
         self.taken = 0
         self.asked = False
@@ -81,15 +81,15 @@ class CellKeepers:
             " from there: it gives no times."
         ]
 
-    def of(self, phase: str) -> Keeper:
+    def of(self, phase: str) -> CheckpointStore:
         """Give the keeper of a phase, `fit` or `unlearn`: neither is given what the other kept."""
-        elsewhere = KeepsNothing() if self._elsewhere is None else self._elsewhere()
+        elsewhere = NoCheckpoints() if self._elsewhere is None else self._elsewhere()
         if self._folder is None:
             return elsewhere
-        return PhaseKeeper(self, self._folder, {**self._facts, "phase": phase}, phase, elsewhere)
+        return PhaseCheckpoints(self, self._folder, {**self._facts, "phase": phase}, phase, elsewhere)
 
 
-class PhaseKeeper:
+class PhaseCheckpoints:
     """Keeps the groups of one phase on disk, if there are several: a small cell touches no disk.
 
     The name of a file is a digest of all that its members depend on: the training graph of the phase with
@@ -106,7 +106,7 @@ class PhaseKeeper:
     """
 
     def __init__(
-        self, cell: CellKeepers, folder: Path, facts: Mapping[str, Any], phase: str, elsewhere: Keeper
+        self, cell: CellCheckpoints, folder: Path, facts: Mapping[str, Any], phase: str, elsewhere: CheckpointStore
     ) -> None:
         self._cell, self._folder, self._facts, self._phase = cell, folder, facts, phase
         self._elsewhere = elsewhere
@@ -119,14 +119,14 @@ class PhaseKeeper:
         """Leave the size of groups to what trains them."""
         return self._elsewhere.most
 
-    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+    def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
         """Ask about groups if there are several, or if they are trained elsewhere."""
         self._cell.asked, self._several = True, len(groups) > 1
         there = self._several and self._folder.is_dir()
         missing = [group for group in groups if not (there and self._path(self._digest(task, group)).is_file())]
         return self._elsewhere.begin(task, missing) or self._several
 
-    def find(self, task: Task, group: Group) -> Trained | None:
+    def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         """Read a group, or ask elsewhere for it; one that is damaged is told and removed."""
         if self._several:
             found = self._read(task, group)
@@ -137,7 +137,7 @@ class PhaseKeeper:
             self.keep(task, group, trained)
         return trained
 
-    def _read(self, task: Task, group: Group) -> Trained | None:
+    def _read(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         digest = self._digest(task, group)
         path = self._path(digest)
         if not path.is_file() or path.is_symlink():
@@ -150,7 +150,7 @@ class PhaseKeeper:
         self._cell.taken += 1
         return trained
 
-    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+    def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
         """Write a group, whole or not at all; that it cannot be written is told and costs no more than itself."""
         if not self._several:
             return
@@ -159,7 +159,7 @@ class PhaseKeeper:
             _MARK: FORMAT,
             "digest": digest,
             "members": _plain(trained.members),
-            "beside": _plain(trained.beside),
+            "extra_state": _plain(trained.extra_state),
             "counts": {name: int(amount) for name, amount in trained.counts.items()},
         }
         content = io.BytesIO()
@@ -173,7 +173,7 @@ class PhaseKeeper:
     def _path(self, digest: str) -> Path:
         return self._folder / f"{self._phase}-{digest[:32]}.pt"
 
-    def _digest(self, task: Task, group: Group) -> str:
+    def _digest(self, task: Task, group: ShardGroup) -> str:
         if self._graph is None or self._graph[0]() is not task.graph:
             self._graph = weakref.ref(task.graph), _checksum(task.graph)
         plain = {
@@ -188,8 +188,8 @@ class PhaseKeeper:
         digest = hashlib.sha256(canonical_json(plain).encode())
         for number, ids in enumerate(group.ids):
             _feed(digest, f"ids/{number}", ids)
-        for name, value in sorted(group.beside.items()):
-            _feed(digest, f"beside/{name}", value)
+        for name, value in sorted(group.extra_state.items()):
+            _feed(digest, f"extra_state/{name}", value)
         return digest.hexdigest()
 
 
@@ -215,7 +215,7 @@ def _plain(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous().clone() for name, value in values.items()}
 
 
-def _read(path: Path, digest: str) -> Trained | None:
+def _read(path: Path, digest: str) -> TrainedGroup | None:
     """Read a file of `keep`; None if it is not whole, or not what it should be."""
     try:
         if wrong_checksum(path) is not None:
@@ -225,10 +225,10 @@ def _read(path: Path, digest: str) -> Trained | None:
             plain = torch.load(path, map_location="cpu", weights_only=True)
         if plain[_MARK] != FORMAT or plain["digest"] != digest:
             return None
-        members, beside, counts = plain["members"], plain["beside"], plain["counts"]
-        tensors = [*members.values(), *beside.values()]
+        members, extra_state, counts = plain["members"], plain["extra_state"], plain["counts"]
+        tensors = [*members.values(), *extra_state.values()]
         if not members or not all(isinstance(value, Tensor) for value in tensors):
             return None
-        return Trained(members, beside, {str(name): int(amount) for name, amount in counts.items()})
+        return TrainedGroup(members, extra_state, {str(name): int(amount) for name, amount in counts.items()})
     except Exception:  # a file can fail in any way its instructions can
         return None

@@ -197,7 +197,7 @@ class RunConfig(BaseModel):
 
     def base_seed(self) -> int:
         """Give the seed that every other one is derived from."""
-        return settings.seed(self.set)
+        return settings.base_seed(self.set)
 
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""

@@ -17,7 +17,7 @@ class BrokenContractError(Exception):
     """A method gave something that is not what its kind promises."""
 
 
-def checked_answer(answer: object, query: Query) -> Tensor:
+def check_predictions(answer: object, query: Query) -> Tensor:
     """Check what `predict` gave.
 
     Returns:
@@ -38,7 +38,7 @@ def checked_answer(answer: object, query: Query) -> Tensor:
     return answer.detach()
 
 
-def checked_state(state: object, device: torch.device) -> Mapping[str, Tensor]:
+def check_state(state: object, device: torch.device) -> Mapping[str, Tensor]:
     """Check what `state` gave.
 
     Returns:

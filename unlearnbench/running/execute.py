@@ -23,12 +23,12 @@ from unlearnbench.running.backends.dask_cells import run_on_dask
 from unlearnbench.running.backends.dask_members import members_on_dask
 from unlearnbench.running.backends.processes import run_in_processes
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.outcome import Arrays, Surroundings
+from unlearnbench.running.outcome import Arrays, RunContext
 from unlearnbench.running.plan import Plan, Progress, state_path
-from unlearnbench.running.process_guard import contained
+from unlearnbench.running.process_guard import guarded_process
 from unlearnbench.running.runner import run_cell, warm_up
 
-Compute = Callable[[Cell, Graph, Surroundings], tuple[Record, Arrays, Mapping[str, Tensor]]]
+Compute = Callable[[Cell, Graph, RunContext], tuple[Record, Arrays, Mapping[str, Tensor]]]
 
 
 def execute(
@@ -76,23 +76,23 @@ def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) ->
         kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
         if kind not in warmed:
             warmed.add(kind)
-            prepare(cell, plan.around)
-        record = do_cell(cell, plan.graphs[cell.dataset_label], plan.around, plan.store, plan.save_state, compute)
+            prepare(cell, plan.context)
+        record = do_cell(cell, plan.graphs[cell.dataset_label], plan.context, plan.store, plan.save_state, compute)
         tell(Progress(cell, number, total, record))
         yield record
 
 
 def _run_spread(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
     if plan.wanted:
-        with members_on_dask(plan) as around:
-            yield from _run_here(replace(plan, around=around), tell, compute)
+        with members_on_dask(plan) as context:
+            yield from _run_here(replace(plan, context=context), tell, compute)
 
 
-def prepare(cell: Cell, around: Surroundings) -> None:
+def prepare(cell: Cell, context: RunContext) -> None:
     """Warm a method and a model up; what goes wrong is told, and left to the cell itself."""
     try:
-        with contained(0, around.device, around.deterministic):
-            warm_up(cell, around.device)
+        with guarded_process(0, context.device, context.deterministic):
+            warm_up(cell, context.device)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how
@@ -100,14 +100,14 @@ def prepare(cell: Cell, around: Surroundings) -> None:
 
 
 def do_cell(
-    cell: Cell, graph: Graph, around: Surroundings, store: Store, save_state: Path | None, compute: Compute
+    cell: Cell, graph: Graph, context: RunContext, store: Store, save_state: Path | None, compute: Compute
 ) -> Record:
     """Compute one cell and save what came of it.
 
     Args:
         cell: Which.
         graph: Its dataset.
-        around: What all cells share.
+        context: What all cells share.
         store: Where its record goes.
         save_state: Where its deployed parameters go, if anywhere.
         compute: What is done for it.
@@ -115,7 +115,7 @@ def do_cell(
     Raises:
         WriteError: Something cannot be written.
     """
-    record, arrays, state = compute(cell, graph, replace(around, partial=store.root))
+    record, arrays, state = compute(cell, graph, replace(context, unfinished=store.root))
     if not record.is_failure:
         if save_state is not None:
             keep = _state_of(cell, record, arrays, state)
@@ -125,7 +125,7 @@ def do_cell(
     store.save_failure(record)
     # What failed may hold its data in circles that would only be found when memory is short.
     gc.collect()
-    if around.device.type == "cuda":
+    if context.device.type == "cuda":
         torch.cuda.empty_cache()
     return record
 

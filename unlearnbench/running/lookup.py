@@ -13,7 +13,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.protocol import protocol
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
@@ -67,7 +67,7 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
         )
     if specs and config.reference:
         specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
-    return distinct(specs)
+    return without_duplicates(specs)
 
 
 def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -78,7 +78,7 @@ def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     """
     brackets = config.brackets(config.models, config.model_defaults())
     try:
-        return distinct(resolve(catalogue, "model", bracket) for bracket in brackets)
+        return without_duplicates(resolve(catalogue, "model", bracket) for bracket in brackets)
     except UsageError as error:
         for key in config.model_defaults():
             if repr(key) in error.message:
@@ -86,20 +86,20 @@ def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
         raise
 
 
-def usable_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
+def available_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
     """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
     found, left_out = [], []
     for name in catalogue.names("metric"):
         try:
             spec = resolve(catalogue, "metric", name)
-            check_needs([spec])
+            check_requirements([spec])
             found.append(spec)
         except UsageError as error:
             left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
     return found, left_out
 
 
-def distinct(specs: Iterable[Spec]) -> list[Spec]:
+def without_duplicates(specs: Iterable[Spec]) -> list[Spec]:
     """Leave out what is named twice."""
     found: dict[str, Spec] = {}
     for spec in specs:
@@ -161,7 +161,7 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
         graph, name, repetition = graphs[cell.dataset_label], cell.dataset_identity, cell.repetition
         if (name, repetition) not in training_nodes:
             try:
-                setting = protocol.setting(cell.protocol, graph, cell.seed, name, repetition)
+                setting = protocol.repetition_data(cell.protocol, graph, cell.seed, name, repetition)
             except UsageError as error:  # what does not fit is said of a graph, which does not know its name
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)

@@ -20,11 +20,11 @@ from unlearnbench.errors import RefusedError, StoppedError
 from unlearnbench.measure.clock import Meter, Watch, unwatched
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.records.record import Record
-from unlearnbench.records.unfinished import partial_folder
+from unlearnbench.records.unfinished import unfinished_folder
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.checkpoints import CellKeepers
-from unlearnbench.running.process_guard import contained, is_out_of_memory
-from unlearnbench.task.task import Keeper
+from unlearnbench.running.checkpoints import CellCheckpoints
+from unlearnbench.running.process_guard import guarded_process, is_out_of_memory
+from unlearnbench.task.task import CheckpointStore
 
 # Cells were computed one after the other; times of others are not compared.
 SERIAL = "serial"
@@ -38,7 +38,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunContext:
     """What all cells of a run share.
 
     Args:
@@ -51,7 +51,7 @@ class Surroundings:
         deterministic: Whether torch refuses operations that may give other bits from call to call.
         watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
         elsewhere: For a cell, what has its members trained elsewhere; None: they are trained here.
-        partial: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
+        unfinished: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
     """
 
     device: torch.device
@@ -62,8 +62,8 @@ class Surroundings:
     backend: str = SERIAL
     deterministic: bool = False
     watch: Watch = unwatched
-    elsewhere: Callable[[Cell], Keeper] | None = None
-    partial: Path | None = None
+    elsewhere: Callable[[Cell], CheckpointStore] | None = None
+    unfinished: Path | None = None
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Outcome:
         fields: Fields of the record.
         notes: What a reader of the record should know.
         state: The deployed parameters.
-        keepers: What keeps members that are trained in groups.
+        checkpoints: What keeps members that are trained in groups.
     """
 
     meter: Meter
@@ -84,17 +84,17 @@ class Outcome:
     fields: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     state: Mapping[str, Tensor] = field(default_factory=dict)
-    keepers: CellKeepers = field(default_factory=CellKeepers)
+    checkpoints: CellCheckpoints = field(default_factory=CellCheckpoints)
 
 
 def measured(
-    cell: Cell, around: Surroundings, work: Callable[[Outcome], str]
+    cell: Cell, context: RunContext, work: Callable[[Outcome], str]
 ) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
     """Do the work of a cell and make its record; a failure of the work becomes the record's status.
 
     Args:
         cell: Which.
-        around: What all cells share.
+        context: What all cells share.
         work: Fills in an outcome and gives the status.
 
     Returns:
@@ -105,10 +105,10 @@ def measured(
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
-    outcome = Outcome(Meter(around.device, watch=around.watch), keepers=_keepers(cell, around))
+    outcome = Outcome(Meter(context.device, watch=context.watch), checkpoints=_checkpoints(cell, context))
     failure = None
     key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
-    with contained(key, around.device, around.deterministic) as changed:
+    with guarded_process(key, context.device, context.deterministic) as changed:
         try:
             status = work(outcome)
         except RefusedError as error:
@@ -120,26 +120,26 @@ def measured(
             status = "oom" if is_out_of_memory(error) else "error"
             failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     outcome.notes += changed
-    outcome.notes += outcome.keepers.notes
-    backend = RESUMED if outcome.keepers.taken and around.backend == SERIAL else around.backend
+    outcome.notes += outcome.checkpoints.notes
+    backend = RESUMED if outcome.checkpoints.taken and context.backend == SERIAL else context.backend
     load = watch.finish()
     provenance = {
-        **around.provenance,
+        **context.provenance,
         "started": started,
-        "threads": around.threads,
-        "device": str(around.device),
-        "deterministic": around.deterministic,
+        "threads": context.threads,
+        "device": str(context.device),
+        "deterministic": context.deterministic,
         "backend": backend,
-        "machine": around.machine,
+        "machine": context.machine,
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
         "exclusive": backend == SERIAL and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
-    if around.backend == MEMBERS:
+    if context.backend == MEMBERS:
         outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
-    elif around.backend != SERIAL:
-        how = "--jobs" if around.backend == "processes" else f"--backend {around.backend}"
+    elif context.backend != SERIAL:
+        how = "--jobs" if context.backend == "processes" else f"--backend {context.backend}"
         outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
     if load.reason:
         outcome.notes.append(f"Load of the machine: {load.reason}.")
@@ -160,20 +160,20 @@ def measured(
     return record, outcome.arrays, outcome.state
 
 
-def _keepers(cell: Cell, around: Surroundings) -> CellKeepers:
-    elsewhere = around.elsewhere
+def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
+    elsewhere = context.elsewhere
     there = None if elsewhere is None else lambda: elsewhere(cell)
-    if around.partial is None:
-        return CellKeepers(elsewhere=there)
+    if context.unfinished is None:
+        return CellCheckpoints(elsewhere=there)
     facts = {
         "cell": cell.key,
-        **{name: around.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
-        "machine": around.machine,
-        "device": str(around.device),
-        "threads": around.threads,
-        "deterministic": around.deterministic,
+        **{name: context.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
+        "machine": context.machine,
+        "device": str(context.device),
+        "threads": context.threads,
+        "deterministic": context.deterministic,
     }
-    return CellKeepers(partial_folder(around.partial, around.machine, cell.key), facts, there)
+    return CellCheckpoints(unfinished_folder(context.unfinished, context.machine, cell.key), facts, there)
 
 
 def _unread(cell: Cell) -> dict[str, str]:

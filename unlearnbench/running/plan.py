@@ -21,20 +21,20 @@ from unlearnbench.protocol import Protocol
 from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.records.store import Policy, Store
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.lookup import (
+    available_metrics,
     check_cells,
     chosen_datasets,
     chosen_methods,
     chosen_models,
-    distinct,
     load_graphs,
-    usable_metrics,
+    without_duplicates,
 )
-from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.outcome import RunContext
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plan:
         wanted: Those to be computed, in the order they will be.
         graphs: The datasets by label.
         store: Where records go.
-        around: What all cells share.
+        context: What all cells share.
         config: The settings it was made of.
         machine: What the machine is.
         save_state: Where deployed parameters go, if anywhere.
@@ -67,7 +67,7 @@ class Plan:
     wanted: list[Cell]
     graphs: dict[str, Graph]
     store: Store
-    around: Surroundings
+    context: RunContext
     config: RunConfig
     machine: dict[str, Any]
     save_state: Path | None = None
@@ -89,11 +89,11 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     forget, training = config.forget_amount(), config.training_settings()
     methods = chosen_methods(config, catalogue)
     models = chosen_models(config, catalogue)
-    datasets = distinct(chosen_datasets(config, catalogue))
-    metrics, left_out = usable_metrics(catalogue)
+    datasets = without_duplicates(chosen_datasets(config, catalogue))
+    metrics, left_out = available_metrics(catalogue)
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
-    check_needs([*datasets, *models, *methods])
+    check_requirements([*datasets, *models, *methods])
     graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline, config.skip_missing)
     datasets = [dataset for dataset in datasets if dataset.label in graphs]
     cells = []
@@ -112,14 +112,14 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
     check_cells(cells, graphs)
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    around = Surroundings(device, config.threads, machine["id"], metrics, versions, deterministic=config.deterministic)
-    plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), around, config, machine, config.save_state)
+    context = RunContext(device, config.threads, machine["id"], metrics, versions, deterministic=config.deterministic)
+    plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), context, config, machine, config.save_state)
     plan.notices += said + left_out
-    choose_wanted(plan, config.overwrite)
+    select_missing(plan, config.overwrite)
     return plan
 
 
-def joined(plans: Sequence[Plan]) -> Plan:
+def join_plans(plans: Sequence[Plan]) -> Plan:
     """Make one plan of several grids that go to one store: each cell and each dataset once.
 
     Args:
@@ -137,7 +137,7 @@ def joined(plans: Sequence[Plan]) -> Plan:
     return whole
 
 
-def choose_wanted(plan: Plan, overwrite: Policy) -> None:
+def select_missing(plan: Plan, overwrite: Policy) -> None:
     """Find out which cells of a plan are to be computed, and say which records cannot be read.
 
     Args:
@@ -164,7 +164,7 @@ def _made_by_other_versions(plan: Plan) -> list[str]:
     The key of a cell holds the versions of components, which their authors bump when numbers change;
     that of a distribution changes for any reason, and only a reader can tell for which.
     """
-    here = plan.around.provenance["plugins"]
+    here = plan.context.provenance["plugins"]
     wanted = {cell.key for cell in plan.wanted}
     counts: Counter[str] = Counter()
     for cell in plan.cells:

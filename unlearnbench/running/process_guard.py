@@ -24,14 +24,14 @@ _NO_MEMORY = (
 
 
 @contextlib.contextmanager
-def contained(key: int, device: torch.device, deterministic: bool = False) -> Iterator[list[str]]:
+def guarded_process(key: int, device: torch.device, deterministic: bool = False) -> Iterator[list[str]]:
     """Let a method use the process inside, in a state of its own; tell what it has changed of it.
 
     What is printed to standard output goes to standard error: tables alone go to standard output.
     A process that was forked inside and comes back ends here.
 
     Args:
-        key: What global random numbers start from: see `own_process_state`.
+        key: What global random numbers start from: see `seeded_process_state`.
         device: Where the method computes.
         deterministic: Whether torch refuses operations that may give other bits from call to call.
 
@@ -40,7 +40,7 @@ def contained(key: int, device: torch.device, deterministic: bool = False) -> It
     """
     own, children = os.getpid(), _children()
     changed: list[str] = []
-    with own_process_state(key, device, deterministic):
+    with seeded_process_state(key, device, deterministic):
         before = _look(device)
         try:
             with contextlib.redirect_stdout(sys.stderr):
@@ -66,7 +66,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _look(device: torch.device) -> dict[str, Any]:
-    """Give what `own_process_state` puts back, in a form that can be compared."""
+    """Give what `seeded_process_state` puts back, in a form that can be compared."""
     numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - the global state is what is looked at
     found = {
         "the global random numbers of Python": random.getstate(),
@@ -106,7 +106,7 @@ _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
 @contextmanager
-def own_process_state(key: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
+def seeded_process_state(key: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Start the global random numbers of Python, NumPy and torch from a key; put everything back afterwards.
 
     Put back are these random states, torch's default type and device, its gradient mode, number of

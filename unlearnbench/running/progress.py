@@ -122,7 +122,7 @@ def compute_with_bar(plan: Plan, compute: Compute) -> list[Record]:
         def watch(phase: str, epoch: int, epochs: int) -> None:
             bar.phase = f"{phase}, epoch {epoch} of {epochs}" if epochs else phase
 
-        return execute(replace(plan, around=replace(plan.around, watch=watch)), tell, compute)
+        return execute(replace(plan, context=replace(plan.context, watch=watch)), tell, compute)
 
 
 def _outcome(record: Record) -> str:

@@ -19,13 +19,13 @@ from unlearnbench.metrics.scoring import score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.contract import Given, checked_answer, checked_state
-from unlearnbench.running.outcome import Arrays, Outcome, Surroundings, measured
+from unlearnbench.running.contract import Given, check_predictions, check_state
+from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.unlearning import Unlearner
-from unlearnbench.unlearning.partitioning import checked_kept, partition_statistics
+from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
 
-__all__ = ["Arrays", "Outcome", "Surroundings", "measured", "run_cell"]
+__all__ = ["Arrays", "Outcome", "RunContext", "measured", "run_cell"]
 
 VIEWS = (View.SHARD, View.FULL)
 # A first call that takes more than this many times the second did work that belongs to forgetting.
@@ -33,23 +33,23 @@ DEFERRED = 2.0
 Answer = TypeVar("Answer")
 
 
-def run_cell(cell: Cell, graph: Graph, around: Surroundings) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
     """Fit, forget, predict and score; whatever a method does wrong becomes the record's status.
 
     Args:
         cell: What to run.
         graph: The dataset.
-        around: What all cells share.
+        context: What all cells share.
 
     Returns:
         The record, the arrays to keep beside it (predictions, ids), and the deployed state.
     """
-    return measured(cell, around, lambda outcome: _run(cell, graph, around, outcome))
+    return measured(cell, context, lambda outcome: _run(cell, graph, context, outcome))
 
 
-def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> str:
+def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    setting = protocol.setting(cell.protocol, graph, cell.seed, name, cell.repetition)
+    setting = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
     graph, split, request = setting.graph, setting.split, setting.request
     outcome.fields["requests"] = [
         {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
@@ -61,13 +61,13 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
         "test": split.test.numpy(),
     }
     task = Task(
-        graph=graph.induced(split.train).to(around.device),
+        graph=graph.induced(split.train).to(context.device),
         model=cell.model,
         training=cell.training,
-        device=around.device,
+        device=context.device,
         seed=protocol.task_seed(cell.seed, name, cell.repetition),
         listener=meter,
-        keeper=outcome.keepers.of("fit"),
+        checkpoints=outcome.checkpoints.of("fit"),
     )
     method: Unlearner = cell.method.build()
     given = Given()
@@ -78,47 +78,49 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
     # A method may give its own tensors and change them in place.
-    before = {name: value.detach().clone() for name, value in checked_state(method.state(), around.device).items()}
+    before = {name: value.detach().clone() for name, value in check_state(method.state(), context.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
-        questions = _questions(graph, split.train, split, around.device)
+        questions = _questions(graph, split.train, split, context.device)
         _note(given, questions)
-        answers = {("before", *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+        answers = {
+            ("before", *key): check_predictions(method.predict(query), query) for key, query in questions.items()
+        }
     given.check()
     _check_unchanged(method, digests_before)
 
-    retained = replace(task.without(request), keeper=outcome.keepers.of("unlearn"))
-    demand = Request(request.ids.clone().to(around.device), request.kind)
+    retained = replace(task.without(request), checkpoints=outcome.checkpoints.of("unlearn"))
+    demand = Request(request.ids.clone().to(context.device), request.kind)
     del task
     given.add("the retained graph", retained.graph)
     given.add("the ids of the request", demand.ids)
     with meter.phase("unlearn"):
         method.unlearn(demand, retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
-    after = outcome.state = checked_state(_twice(meter, "state", method.state), around.device)
+    after = outcome.state = check_state(_twice(meter, "state", method.state), context.device)
     outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
     digests_after = digests(after)
     held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
     if method.deletes_at_inference and "partition" in method.kept():
-        checked_kept(method.kept()["partition"], retained.graph)
+        check_kept_partition(method.kept()["partition"], retained.graph)
         outcome.arrays["partition"] = method.kept()["partition"].cpu().numpy()
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
     if request.kind == "edge" and method.deletes_at_inference:
         graph = request.apply(graph)
     with meter.phase("evaluate"):
-        questions = _questions(graph, held, split, around.device)
+        questions = _questions(graph, held, split, context.device)
         _note(given, questions)
     first, *others = questions.items()
     answer = _twice(meter, "predict", lambda: method.predict(first[1]))
-    answers["after", *first[0]] = checked_answer(answer, first[1])
+    answers["after", *first[0]] = check_predictions(answer, first[1])
     with meter.phase("evaluate"):
-        answers |= {("after", *key): checked_answer(method.predict(query), query) for key, query in others}
+        answers |= {("after", *key): check_predictions(method.predict(query), query) for key, query in others}
     given.check()
     _check_unchanged(method, digests_after)
 
     if setting.clean is not None:
-        answers |= _undisturbed(cell, setting, around.device)
+        answers |= _undisturbed(cell, setting, context.device)
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
@@ -134,7 +136,7 @@ def _run(cell: Cell, graph: Graph, around: Surroundings, outcome: Outcome) -> st
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
     if finite:
         labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
-        outcome.fields["metrics"], problems = score(answers, labels, around.metrics)
+        outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
         outcome.notes += problems
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
@@ -159,7 +161,9 @@ def _note(given: Given, questions: Mapping[tuple[str, str], Query]) -> None:
             given.add(f"the retained ids of the {part} query", query.retained)
 
 
-def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) -> dict[tuple[str, str, str], Tensor]:
+def _undisturbed(
+    cell: Cell, setting: protocol.RepetitionData, device: torch.device
+) -> dict[tuple[str, str, str], Tensor]:
     """Ask the method trained on the clean graph: with the cell's own seed, and with another.
 
     `clean` is what the method gives where nothing was injected. `fresh` is what it gives when after
@@ -173,7 +177,7 @@ def _undisturbed(cell: Cell, setting: protocol.Setting, device: torch.device) ->
         method: Unlearner = cell.method.build()
         method.fit(task)
         questions = _questions(setting.graph, setting.clean, setting.split, device)
-        answers |= {(moment, *key): checked_answer(method.predict(query), query) for key, query in questions.items()}
+        answers |= {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
     return answers
 
 
@@ -216,7 +220,7 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
     kept = method.kept().get("partition")
     if kept is None:
         return None
-    shard = checked_kept(kept, graph)
+    shard = check_kept_partition(kept, graph)
     num_shards = max(getattr(method, "num_shards", 0), int(shard.max()) + 1)
     return partition_statistics(graph, shard, num_shards)
 
@@ -224,11 +228,11 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
 def warm_up(cell: Cell, device: torch.device) -> None:
     """Run a method once, untimed, on a small graph, so that no cell pays for starting up."""
     num_shards = getattr(cell.method.params, "num_shards", 1)
-    chance = seeds.generator(0, "warm-up")
+    rng = seeds.generator(0, "warm-up")
     n, features = max(200, 4 * num_shards), 8
-    edges = torch.randint(n, (2, 4 * n), generator=chance)
+    edges = torch.randint(n, (2, 4 * n), generator=rng)
     graph = Graph(
-        torch.randn(n, features, generator=chance),
+        torch.randn(n, features, generator=rng),
         torch.arange(n) % 3,
         torch.cat([edges, edges.flip(0)], dim=1),
         torch.arange(n),

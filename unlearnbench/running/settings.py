@@ -82,7 +82,7 @@ def check_no_poison(given: Mapping[str, Any]) -> None:
         raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
 
 
-def seed(given: Mapping[str, Any]) -> int:
+def base_seed(given: Mapping[str, Any]) -> int:
     """Give the seed that every other one is derived from.
 
     Raises:

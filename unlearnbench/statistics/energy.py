@@ -218,16 +218,16 @@ def energy(matrix: Numbers, one: Places, other: Places) -> float:
     return statistic
 
 
-def differ_p(matrix: Numbers, one: Places, other: Places, permutations: int, chance: np.random.Generator) -> float:
+def differ_p(matrix: Numbers, one: Places, other: Places, permutations: int, rng: np.random.Generator) -> float:
     """Give the p of the hypothesis that both sets are draws of one distribution, by permuting run labels."""
     sides, _ = _sides(matrix, one, other)
-    p = permutation_test(sides, (len(one), len(other)), chance, permutations).p
+    p = permutation_test(sides, (len(one), len(other)), rng, permutations).p
     assert p is not None
     return p
 
 
 def nearer_p(
-    matrix: Numbers, one: Places, other: Places, target: Places, permutations: int, chance: np.random.Generator
+    matrix: Numbers, one: Places, other: Places, target: Places, permutations: int, rng: np.random.Generator
 ) -> float:
     """Give the p of the hypothesis that `one` is no nearer to `target` than `other` is.
 
@@ -240,12 +240,12 @@ def nearer_p(
         other: Places of the runs with the same seeds, in the same order.
         target: Places of the runs they are near to.
         permutations: How many.
-        chance: Where permutations come from.
+        rng: Where permutations come from.
     """
     seen = energy(matrix, other, target) - energy(matrix, one, target)
     larger = 0
     for _ in range(permutations):
-        swap = chance.random(len(one)) < 0.5
+        swap = rng.random(len(one)) < 0.5
         left, right = np.where(swap, other, one), np.where(swap, one, other)
         # Sums of the same distances in another order differ by rounding; they count as equal.
         larger += energy(matrix, right, target) - energy(matrix, left, target) >= seen - 1e-12 * matrix.max()

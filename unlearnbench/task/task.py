@@ -41,7 +41,7 @@ class View(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ShardGroup:
     """Shards whose members are trained at once, and all that their members depend on beside the task.
 
     Args:
@@ -53,11 +53,11 @@ class Group:
 
     shards: tuple[int, ...]
     ids: tuple[Tensor, ...]
-    beside: Mapping[str, Tensor]
+    extra_state: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedGroup:
     """What came of training a group.
 
     Args:
@@ -67,11 +67,11 @@ class Trained:
     """
 
     members: Mapping[str, Tensor]
-    beside: Mapping[str, Tensor]
+    extra_state: Mapping[str, Tensor]
     counts: Mapping[str, int]
 
 
-class Keeper(Protocol):
+class CheckpointStore(Protocol):
     """The harness's side of training in groups; a method never learns where members are kept or trained."""
 
     @property
@@ -79,33 +79,33 @@ class Keeper(Protocol):
         """Tell how many members a group may have; None: as many as fit into memory."""
         ...
 
-    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+    def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
         """Take note of what is to be trained; tell whether to ask for each group and to hand over what comes of it."""
         ...
 
-    def find(self, task: Task, group: Group) -> Trained | None:
+    def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         """Give the group's members if they are here already, bit for bit what training would give."""
         ...
 
-    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+    def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
         """Take what came of training."""
         ...
 
 
-class KeepsNothing:
+class NoCheckpoints:
     """A keeper that is never asked."""
 
     most: int | None = None
 
-    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+    def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
         """Tell not to ask."""
         return False
 
-    def find(self, task: Task, group: Group) -> Trained | None:
+    def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         """Have nothing."""
         return None
 
-    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+    def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
         """Keep nothing."""
 
 
@@ -122,7 +122,7 @@ class Task:
         given: Usually empty. An audit hands a partition in as
             `{"partition": int64 [[node id, shard], ...]}`.
         listener: The harness's clock and counts.
-        keeper: Where members that were trained in groups are kept, or trained: see `groups.Keeper`.
+        checkpoints: Where members that were trained in groups are kept, or trained: see `groups.CheckpointStore`.
     """
 
     graph: Graph
@@ -132,7 +132,7 @@ class Task:
     seed: int
     given: Mapping[str, Tensor] = field(default_factory=dict)
     listener: Listener = field(default_factory=Silent, repr=False)
-    keeper: Keeper = field(default_factory=KeepsNothing, repr=False)
+    checkpoints: CheckpointStore = field(default_factory=NoCheckpoints, repr=False)
 
     @classmethod
     def from_data(cls, data: Any, **settings: Any) -> Task:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from unlearnbench.component import Spec
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toys
 from unlearnbench.testing.rules.base import MODEL, Case, Crashes, Result, Rule, try_rule
@@ -44,7 +44,7 @@ def check_component(
     Raises:
         UsageError: Something that the component needs is not installed.
     """
-    check_needs([spec])
+    check_requirements([spec])
     resolve(catalogue, "model", model)
     case, made, crashes = Case(spec, catalogue, model, data_root), toys(), Crashes()
     failed: set[str] = set()
@@ -82,7 +82,7 @@ class Conformance:
         if "_case" not in vars(cls) or cls._case is None:
             catalogue = cls.catalogue()
             spec = resolve(catalogue, cls.kind, cls.spec)
-            check_needs([spec])
+            check_requirements([spec])
             cls._case = Case(spec, catalogue, cls.model)
         return cls._case
 

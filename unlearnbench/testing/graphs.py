@@ -30,13 +30,13 @@ def toy_graph(
         seed: Of the generator.
         first_id: Ids are `first_id`, `first_id + 1`, ...
     """
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     y = torch.arange(num_nodes) % num_classes
-    x = torch.randn(num_nodes, num_features, generator=chance)
+    x = torch.randn(num_nodes, num_features, generator=rng)
     x[torch.arange(num_nodes), y] += 2
-    source = torch.randint(num_nodes, (edges,), generator=chance)
-    hop = num_classes * torch.randint(1, max(2, num_nodes // num_classes), (edges,), generator=chance)
-    stray = (torch.rand(edges, generator=chance) < 0.2).long()
+    source = torch.randint(num_nodes, (edges,), generator=rng)
+    hop = num_classes * torch.randint(1, max(2, num_nodes // num_classes), (edges,), generator=rng)
+    stray = (torch.rand(edges, generator=rng) < 0.2).long()
     target = (source + hop + stray) % num_nodes
     keep = source != target
     pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])[:, keep].unique(dim=1)

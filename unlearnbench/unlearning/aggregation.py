@@ -102,7 +102,7 @@ class LearnedAggregator(Aggregator):
         self.view = View(self.params.view)
         self._voting: Tensor | None = None
 
-    def heard(self, members: Members) -> Tensor | None:
+    def member_mask(self, members: Members) -> Tensor | None:
         """Tell whom to hear of each node of U: bool [n, number of voting members]; None: everybody."""
         return out_of_fold(members) if self.params.out_of_fold else None
 
@@ -156,13 +156,13 @@ def out_of_fold(members: Members) -> Tensor:
         UsageError: Some node is known to the only member that votes.
     """
     voting = torch.nonzero(members.voting)[:, 0]
-    heard = members.shard[:, None] != voting
-    if not bool(heard.any(dim=1).all()):
+    member_mask = members.shard[:, None] != voting
+    if not bool(member_mask.any(dim=1).all()):
         raise UsageError(
             "Nothing can be learned with out_of_fold=true: only one member votes, and it was trained on them.",
             "Use at least two shards, or out_of_fold=false.",
         )
-    return heard
+    return member_mask
 
 
 def log_of_mean(probabilities: Tensor) -> Tensor:

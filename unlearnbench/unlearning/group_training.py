@@ -12,23 +12,23 @@ from torch import Tensor
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task
-from unlearnbench.task.task import Group, Trained
+from unlearnbench.task.task import ShardGroup, TrainedGroup
 from unlearnbench.task.training import Listener
 
 
-class Trains(Protocol):
+class TrainsMembers(Protocol):
     """What of `Sharded` trains members."""
 
     def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
         """Train the members of some shards."""
         ...
 
-    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+    def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
         """Give what is held beside members."""
         ...
 
 
-class Counting:
+class CountingListener:
     """A listener that notes what is counted on its way to another.
 
     Args:
@@ -54,7 +54,7 @@ class Counting:
         self._other.epoch(number, total)
 
 
-def train_group(method: Trains, task: Task, graphs: Sequence[Graph], group: Group) -> Trained:
+def train_group(method: TrainsMembers, task: Task, graphs: Sequence[Graph], group: ShardGroup) -> TrainedGroup:
     """Train the members of a group.
 
     Args:
@@ -63,17 +63,17 @@ def train_group(method: Trains, task: Task, graphs: Sequence[Graph], group: Grou
         graphs: The subgraph of each shard.
         group: Which.
     """
-    listener = Counting(task.listener)
+    listener = CountingListener(task.listener)
     networks = method.train_members(replace(task, listener=listener), graphs, group.shards)
     members = {
         f"{shard}/{name}": value
         for place, shard in enumerate(group.shards)
         for name, value in networks.state(place).items()
     }
-    return Trained(members, method.beside(group.shards), listener.counts)
+    return TrainedGroup(members, method.extra_state(group.shards), listener.counts)
 
 
-def tells_what_it_holds(method: Trains) -> bool:
+def describes_extra_state(method: TrainsMembers) -> bool:
     """Tell whether a method's `beside` was written for its `train_members`: by the same class, or a later one."""
     written = [
         next(place for place, cls in enumerate(type(method).__mro__) if name in vars(cls))

@@ -16,7 +16,7 @@ from unlearnbench.unlearning.aggregation import Members
 _MOST_IN_MEMORY = 2**26
 
 
-class Hearing:
+class MemberOutputs:
     """Takes in what each of S members says of n nodes, and gives it back for a few nodes at a time.
 
     A member says everything in one pass, because the nodes asked about pass messages to each

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.errors import RefusedError
 
-Product = Callable[[Tensor], Tensor]
+HessianProduct = Callable[[Tensor], Tensor]
 
 # What rounding may add to the norm of a term, so that it is not taken for growth.
 _ROUNDING = 1e-5
@@ -34,7 +34,7 @@ class Inverse:
 
 
 def neumann(
-    product: Product, vector: Tensor, scale: float, damp: float, iterations: int, tolerance: float = 1e-6
+    product: HessianProduct, vector: Tensor, scale: float, damp: float, iterations: int, tolerance: float = 1e-6
 ) -> Inverse:
     """Sum the damped Neumann series: an approximation of (H + damp * scale)^-1 v.
 
@@ -76,7 +76,7 @@ def neumann(
     return Inverse(total / scale, iteration, last, last <= tolerance or size == 0)
 
 
-def outermost(product: Product, start: Tensor, steps: int = 30) -> tuple[float, float]:
+def outermost(product: HessianProduct, start: Tensor, steps: int = 30) -> tuple[float, float]:
     """Estimate the smallest and the largest eigenvalue of a symmetric operator (Lanczos' iteration).
 
     The estimates are never outside the true range, and those of well separated eigenvalues are

@@ -12,7 +12,7 @@ from torch import Tensor
 from unlearnbench.component import Component
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.graph.edge_keys import distinct, pair_keys, without_loops
+from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 from unlearnbench.task import Task
 
 # Nodes looked at first when shards are filled: a small part of many, all of few.
@@ -75,7 +75,7 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     return shard.to(task.device)
 
 
-def checked_kept(kept: Tensor, graph: Graph) -> Tensor:
+def check_kept_partition(kept: Tensor, graph: Graph) -> Tensor:
     """Check the partition that a method says it keeps: every node of a graph is in one shard, and no other node is.
 
     Args:
@@ -141,7 +141,7 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
     n = graph.num_nodes
     source, target = graph.edge_index
     both = torch.cat([pair_keys(source, target, n), pair_keys(target, source, n)])
-    pairs = without_loops(distinct(both), n)
+    pairs = without_loops(unique_keys(both), n)
     starts = torch.searchsorted(pairs, torch.arange(n + 1, device=pairs.device) * n)
     return starts, pairs.remainder_(n)
 

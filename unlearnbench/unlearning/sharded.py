@@ -16,11 +16,11 @@ from unlearnbench.gnn import Networks, blank_networks, train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task, View
-from unlearnbench.task.task import Group
+from unlearnbench.task.task import ShardGroup
 from unlearnbench.unlearning.aggregation import Aggregator, Members, sample_of
 from unlearnbench.unlearning.base import Claim, Unlearner
-from unlearnbench.unlearning.group_training import of_shard, tells_what_it_holds, train_group
-from unlearnbench.unlearning.member_outputs import Hearing
+from unlearnbench.unlearning.group_training import describes_extra_state, of_shard, train_group
+from unlearnbench.unlearning.member_outputs import MemberOutputs
 from unlearnbench.unlearning.partitioning import Partitioner, checked_partition
 
 # Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
@@ -121,16 +121,16 @@ class Sharded(Unlearner):
         """
         return train_networks(task, graphs, shards)
 
-    def beside(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
+    def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
         """Give what `train_members` reads and leaves in this object for some shards, beside their members, by name.
 
-        A subclass that overrides `train_members` overrides this and `put_beside` too, if only to say
+        A subclass that overrides `train_members` overrides this and `set_extra_state` too, if only to say
         that there is nothing. Else its members are neither kept while a large cell is trained nor
         trained on other machines.
         """
         return {}
 
-    def put_beside(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
+    def set_extra_state(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
         """Take what `beside` gave for these shards elsewhere, instead of what is here.
 
         Args:
@@ -159,31 +159,33 @@ class Sharded(Unlearner):
 
     def predict(self, query: Query) -> Tensor:
         """Ask every member and combine, some nodes at a time."""
-        with closing(self._hear(query)) as heard:
-            return torch.cat([self.aggregator.combine(heard.members(start, stop)) for start, stop in self._cuts(query)])
+        with closing(self._collect_outputs(query)) as outputs:
+            return torch.cat(
+                [self.aggregator.combine(outputs.members(start, stop)) for start, stop in self._cuts(query)]
+            )
 
     def members(self, query: Query) -> Members:
         """Ask every member about the targets of a query."""
-        with closing(self._hear(query)) as heard:
-            return heard.members(0, len(query.targets))
+        with closing(self._collect_outputs(query)) as outputs:
+            return outputs.members(0, len(query.targets))
 
     def _cuts(self, query: Query) -> list[tuple[int, int]]:
         count, at_once = len(query.targets), max(1, _ROWS_AT_ONCE // self.num_shards)
         return [(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
-    def _hear(self, query: Query) -> Hearing:
+    def _collect_outputs(self, query: Query) -> MemberOutputs:
         sizes = torch.bincount(self._shard, minlength=self.num_shards)
         voting = torch.nonzero(sizes)[:, 0].tolist()
         if not voting:
             raise RefusedError("Every shard is empty: there is no member left to ask.")
-        heard = Hearing(self._shard_of(query.targets), sizes)
+        outputs = MemberOutputs(self._shard_of(query.targets), sizes)
         if query.view is View.SHARD:
-            self._ask_each(query, voting, heard)
+            self._add_outputs(query, voting, outputs)
         else:
             graph = query.context(self._ids)
             for member, said in enumerate(self._networks.each_shared(graph, graph.positions(query.targets))):
-                heard.put(member, *said)
-        return heard
+                outputs.put(member, *said)
+        return outputs
 
     def state(self) -> Mapping[str, Tensor]:
         """Give the parameters of every voting member and of the aggregator."""
@@ -217,10 +219,10 @@ class Sharded(Unlearner):
         self._networks.erase([shard for shard in shards if shard not in inhabited])
         alive = [shard for shard in shards if shard in inhabited]
         groups = [
-            Group(tuple(cut), tuple(self._ids[self._shard == shard] for shard in cut), self.beside(cut))
+            ShardGroup(tuple(cut), tuple(self._ids[self._shard == shard] for shard in cut), self.extra_state(cut))
             for cut in self._groups(task, alive)
         ]
-        asks = tells_what_it_holds(self) and task.keeper.begin(task, groups)
+        asks = describes_extra_state(self) and task.checkpoints.begin(task, groups)
         for group in groups:
             if asks:
                 self._ask_for(task, group)
@@ -231,15 +233,15 @@ class Sharded(Unlearner):
     def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
         return list(task.graph.parts(self._ids, self._shard, shards))
 
-    def _ask_for(self, task: Task, group: Group) -> None:
+    def _ask_for(self, task: Task, group: ShardGroup) -> None:
         """Take a group's members from the task's keeper, or train them and hand them over."""
-        trained = task.keeper.find(task, group)
+        trained = task.checkpoints.find(task, group)
         if trained is None:
             trained = train_group(self, task, self._subgraphs(task, group.shards), group)
-            task.keeper.keep(task, group, trained)
+            task.checkpoints.keep(task, group, trained)
         else:
             task.count(**trained.counts)
-            self.put_beside(group.shards, trained.beside, task.device)
+            self.set_extra_state(group.shards, trained.extra_state, task.device)
         for shard in group.shards:
             self._networks.put(shard, of_shard(shard, trained.members))
 
@@ -252,7 +254,7 @@ class Sharded(Unlearner):
         groups: list[list[int]] = []
         rows = 0
         for shard in shards:
-            if not groups or rows + sizes[shard] > most or len(groups[-1]) == task.keeper.most:
+            if not groups or rows + sizes[shard] > most or len(groups[-1]) == task.checkpoints.most:
                 groups.append([])
                 rows = 0
             groups[-1].append(shard)
@@ -287,7 +289,7 @@ class Sharded(Unlearner):
         result[held] = self._shard[order[torch.searchsorted(sorted_ids, targets[held])]]
         return result
 
-    def _ask_each(self, query: Query, voting: Sequence[int], heard: Hearing) -> None:
+    def _add_outputs(self, query: Query, voting: Sequence[int], outputs: MemberOutputs) -> None:
         """Ask members one by one over their own shards, some at a time."""
         rows = len(self._ids) // len(voting) + len(query.targets)
         per_member = max(rows * query.graph.num_features, 1)
@@ -298,4 +300,4 @@ class Sharded(Unlearner):
             graphs = list(islice(contexts, len(asked)))
             for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
                 at = graph.positions(query.targets)
-                heard.put(shard, answer[0][at], answer[1][at])
+                outputs.put(shard, answer[0][at], answer[1][at])

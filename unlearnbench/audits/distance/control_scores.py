@@ -13,7 +13,7 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.audits.distance.measures import DISTANCES, Floats, auc, loss_scores, pairwise, read_area, shift_scores
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST
-from unlearnbench.audits.distance.runs import Told, groups_of, stacked, told, without
+from unlearnbench.audits.distance.runs import UnlearnedRun, groups_of, retrained_run, stacked, unlearned_run
 from unlearnbench.audits.subject import Subject
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.statistics import permutation_test
@@ -27,7 +27,7 @@ IDEAL_AREA = 0.5
 
 
 @dataclass(frozen=True)
-class Marks:
+class ControlScores:
     """What one measure says of the controls.
 
     Args:
@@ -53,9 +53,9 @@ class Marks:
         return self.means[NOOP] > self.means[REFERENCE]
 
 
-def mark(
+def score_controls(
     subject: Subject, controls: Sequence[str], count: int, permutations: int, view: View, setting: str
-) -> dict[str, Marks]:
+) -> dict[str, ControlScores]:
     """Train the controls and let every measure mark them.
 
     A distance scores a run by its part of the energy statistic on D between the control and the
@@ -75,9 +75,9 @@ def mark(
     Returns:
         Marks by measure.
     """
-    gold = stacked([without(subject, subject.reference, run, view) for run in range(count)])
-    runs = {name: [told(subject, subject.find(name), run, view) for run in range(count)] for name in controls}
-    chance = np.random.default_rng(seeds.seed(subject.cell.seed, "controls", setting, subject.cell.repetition))
+    gold = stacked([retrained_run(subject, subject.reference, run, view) for run in range(count)])
+    runs = {name: [unlearned_run(subject, subject.find(name), run, view) for run in range(count)] for name in controls}
+    rng = np.random.default_rng(seeds.seed(subject.cell.seed, "controls", setting, subject.cell.repetition))
     found = {}
     for measure, distance in DISTANCES.items():
         scores, blocks, noop_p = {}, {}, None
@@ -86,12 +86,12 @@ def mark(
             matrix = pairwise(distance, torch.cat([mine, gold[FORGOTTEN]]))
             scores[name], blocks[name] = parts_of_energy(matrix, count), energy_of_twos(matrix, count)
             if name == NOOP:
-                noop_p = permutation_test(matrix, (count, count), chance, permutations).p
-        found[measure] = Marks(scores, blocks, noop_p)
+                noop_p = permutation_test(matrix, (count, count), rng, permutations).p
+        found[measure] = ControlScores(scores, blocks, noop_p)
     for measure, areas in _areas(subject, runs).items():
         ideal = float(areas[REFERENCE].mean()) if measure == LOSS else IDEAL_AREA
         off = {name: np.abs(values - ideal) for name, values in areas.items()}
-        found[measure] = Marks(off, off, _differ(areas[NOOP], areas[REFERENCE], chance, permutations), areas)
+        found[measure] = ControlScores(off, off, _differ(areas[NOOP], areas[REFERENCE], rng, permutations), areas)
     return found
 
 
@@ -150,7 +150,7 @@ def _floor(matrix: Floats, count: int) -> float:
     return float(others.sum() / (len(others) * (len(others) - 1)))
 
 
-def _areas(subject: Subject, runs: Mapping[str, Sequence[Told]]) -> dict[str, dict[str, Floats]]:
+def _areas(subject: Subject, runs: Mapping[str, Sequence[UnlearnedRun]]) -> dict[str, dict[str, Floats]]:
     """Give areas [R] by measure and control."""
     groups, graph = groups_of(subject), subject.graph
     at = _drawn(subject, len(groups[TEST]), len(groups[FORGOTTEN]))
@@ -159,10 +159,10 @@ def _areas(subject: Subject, runs: Mapping[str, Sequence[Told]]) -> dict[str, di
     def area(members: Tensor, others: Tensor) -> float:
         return auc(members, others[at])
 
-    def loss_area(run: Told) -> float:
+    def loss_area(run: UnlearnedRun) -> float:
         return area(*(loss_scores(run.unlearned[group], labels[group]) for group in (FORGOTTEN, TEST)))
 
-    def shift_area(run: Told) -> float:
+    def shift_area(run: UnlearnedRun) -> float:
         return area(*(shift_scores(run.before[group], run.unlearned[group]) for group in (FORGOTTEN, TEST)))
 
     return {
@@ -174,13 +174,13 @@ def _areas(subject: Subject, runs: Mapping[str, Sequence[Told]]) -> dict[str, di
 def _drawn(subject: Subject, available: int, wanted: int) -> Tensor:
     """Draw which test nodes stand against the members, the same for every run."""
     cell = subject.cell
-    chance = seeds.generator(cell.seed, "controls", "others", cell.dataset_identity, cell.repetition)
-    return torch.randperm(available, generator=chance)[:wanted].sort().values
+    rng = seeds.generator(cell.seed, "controls", "others", cell.dataset_identity, cell.repetition)
+    return torch.randperm(available, generator=rng)[:wanted].sort().values
 
 
-def _differ(noop: Floats, retrain: Floats, chance: np.random.Generator, permutations: int) -> float | None:
+def _differ(noop: Floats, retrain: Floats, rng: np.random.Generator, permutations: int) -> float | None:
     """Test whether two controls' areas differ. Runs of one number have one seed and are never paired."""
     count = len(noop)
     both = np.concatenate([noop, retrain])
     pairs = np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
-    return permutation_test(np.abs(both[:, None] - both[None, :]), (count, count), chance, permutations, pairs).p
+    return permutation_test(np.abs(both[:, None] - both[None, :]), (count, count), rng, permutations, pairs).p

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from unlearnbench.audits.base import Audit, Finding, Score
-from unlearnbench.audits.distance.control_scores import LOSS, MEASURES, NOOP, Marks, mark, read_areas
+from unlearnbench.audits.distance.control_scores import LOSS, MEASURES, NOOP, ControlScores, read_areas, score_controls
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
@@ -59,8 +59,8 @@ class Controls(Audit):
     def examine(self, subject: Subject) -> Finding:
         """Train the controls here and on the overfitted setting, and judge the measures."""
         runs, permutations, view = self.params.runs, self.params.permutations, View(self.params.view)
-        here = mark(subject, [REFERENCE, NOOP, *OTHERS, *LEAKS], runs, permutations, view, "here")
-        overfitted = mark(overfit(subject), [REFERENCE, NOOP], runs, permutations, view, "overfitted")
+        here = score_controls(subject, [REFERENCE, NOOP, *OTHERS, *LEAKS], runs, permutations, view, "here")
+        overfitted = score_controls(overfit(subject), [REFERENCE, NOOP], runs, permutations, view, "overfitted")
         details = {measure: gate(here[measure], overfitted[measure]) for measure in MEASURES}
         details[LOSS]["membership"] = read_areas(subject, here[LOSS].areas)
         valid = [measure for measure in MEASURES if details[measure]["valid"]]
@@ -78,7 +78,7 @@ class Controls(Audit):
             },
         )
 
-    def _score(self, measure: str, marks: Marks, judged: Mapping[str, Any]) -> Score:
+    def _score(self, measure: str, marks: ControlScores, judged: Mapping[str, Any]) -> Score:
         means = marks.means
         return Score(
             measure=measure,
@@ -92,7 +92,7 @@ class Controls(Audit):
         )
 
 
-def gate(here: Marks, overfitted: Marks) -> dict[str, Any]:
+def gate(here: ControlScores, overfitted: ControlScores) -> dict[str, Any]:
     """Judge one measure.
 
     Args:
@@ -149,7 +149,7 @@ def _has_dropout(model: Spec) -> bool:
     return "dropout" in type(model.params).model_fields
 
 
-def _is_rejected(marks: Marks) -> bool:
+def _is_rejected(marks: ControlScores) -> bool:
     return marks.noop_is_worse and marks.noop_p is not None and marks.noop_p < ALPHA
 
 

@@ -15,7 +15,7 @@ from unlearnbench import seeds
 from unlearnbench.audits.base import Audit, Finding, Score, State
 from unlearnbench.audits.distance.measures import DISTANCES, Floats, pairwise
 from unlearnbench.audits.distance.node_groups import FORGOTTEN
-from unlearnbench.audits.distance.runs import Answers, as_counts, groups_of, stacked, told, without
+from unlearnbench.audits.distance.runs import Answers, as_counts, groups_of, retrained_run, stacked, unlearned_run
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
@@ -107,12 +107,12 @@ class Distance(Audit):
         """Train, ask and compare."""
         runs, view = range(self.params.runs), View(self.params.view)
         method = subject.cell.method
-        mine = [told(subject, method, run, view) for run in runs]
+        mine = [unlearned_run(subject, method, run, view) for run in runs]
         sides = {
             "unlearned": stacked([run.unlearned for run in mine]),
-            "noop": stacked([run.untold for run in mine]),
-            OWN: stacked([without(subject, method, run, view) for run in runs]),
-            RETRAIN: stacked([without(subject, subject.reference, run, view) for run in runs]),
+            "noop": stacked([run.noop for run in mine]),
+            OWN: stacked([retrained_run(subject, method, run, view) for run in runs]),
+            RETRAIN: stacked([retrained_run(subject, subject.reference, run, view) for run in runs]),
         }
         groups = as_counts(groups_of(subject))
         floors = [OWN] if _same(sides[OWN], sides[RETRAIN]) else [OWN, RETRAIN]
@@ -148,8 +148,8 @@ class Distance(Audit):
         def test(side: str) -> Permutation:
             seed = seeds.seed(subject.cell.seed, self.name, *key, side, subject.cell.repetition)
             block = np.concatenate([at[side], at[floor]])
-            chance = np.random.default_rng(seed)
-            return permutation_test(matrix[np.ix_(block, block)], (count, count), chance, self.params.permutations)
+            rng = np.random.default_rng(seed)
+            return permutation_test(matrix[np.ix_(block, block)], (count, count), rng, self.params.permutations)
 
         method, noop = test("unlearned"), test("noop")
         if own is None:

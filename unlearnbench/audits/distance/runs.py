@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST, make_groups
-from unlearnbench.audits.subject import Subject, Untold, log_probabilities
+from unlearnbench.audits.subject import RetainedQuery, Subject, log_probabilities
 from unlearnbench.component import Spec
 from unlearnbench.task import Query, View
 
@@ -19,18 +19,18 @@ WITHOUT = "without"
 
 
 @dataclass(frozen=True)
-class Told:
+class UnlearnedRun:
     """What one run of a method answers.
 
     Args:
         before: Before the request, over the graph from before it; forgotten and test nodes alone.
-        untold: Before the request, over the graph that is left: the weights are kept, the edges
+        noop: Before the request, over the graph that is left: the weights are kept, the edges
             are gone. Retrain's is what the control `noop` answers; this is any method's own.
         unlearned: After the request.
     """
 
     before: Answers
-    untold: Answers
+    noop: Answers
     unlearned: Answers
 
 
@@ -41,7 +41,7 @@ def groups_of(subject: Subject) -> dict[str, Tensor]:
     )
 
 
-def told(subject: Subject, method: Spec, run: int, view: View) -> Told:
+def unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
     """Train a method on all training nodes, ask, tell it to forget, ask again.
 
     Args:
@@ -50,11 +50,13 @@ def told(subject: Subject, method: Spec, run: int, view: View) -> Told:
         run: Which seed.
         view: Which graph messages pass over.
     """
-    return subject.remembered(["told", method.canonical(), view.value, run], lambda: _told(subject, method, run, view))
+    return subject.remembered(
+        ["told", method.canonical(), view.value, run], lambda: _unlearned_run(subject, method, run, view)
+    )
 
 
-def without(subject: Subject, method: Spec, run: int, view: View) -> Answers:
-    """Train a method on the retained nodes alone, and ask; its seeds are independent of those of `told`."""
+def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answers:
+    """Train a method on the retained nodes alone, and ask; its seeds are independent of those of `unlearned_run`."""
 
     def make() -> Answers:
         retained = subject.task(run, WITHOUT).without(subject.request)
@@ -68,20 +70,20 @@ def stacked(runs: Sequence[Answers]) -> Answers:
     return {group: torch.stack([run[group] for run in runs]) for group in runs[0]}
 
 
-def _told(subject: Subject, method: Spec, run: int, view: View) -> Told:
+def _unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
     task = subject.task(run)
     everything, left = task.graph.ids, task.without(subject.request).graph.ids
     built = subject.fit(method, task)
     near = {group: ids for group, ids in groups_of(subject).items() if group in (FORGOTTEN, TEST)}
     before = log_probabilities(built, {group: subject.query(ids, everything, view) for group, ids in near.items()})
-    untold = _ask(subject, lambda query: built.predict(_unknowing(query)), left, view)
+    noop = _ask(subject, lambda query: built.predict(_as_retained_query(query)), left, view)
     subject.forget(built, task)
     held = left if built.deletes_at_inference else everything
-    return Told(before, untold, _ask(subject, built.predict, held, view))
+    return UnlearnedRun(before, noop, _ask(subject, built.predict, held, view))
 
 
-def _unknowing(query: Query) -> Untold:
-    return Untold(query.targets, query.view, query.graph, query.retained)
+def _as_retained_query(query: Query) -> RetainedQuery:
+    return RetainedQuery(query.targets, query.view, query.graph, query.retained)
 
 
 def _ask(subject: Subject, predict: Callable[[Query], Tensor], held: Tensor, view: View) -> Answers:

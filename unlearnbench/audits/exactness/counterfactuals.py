@@ -12,7 +12,7 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.audits.exactness.bits import answer_differences, state_differences
 from unlearnbench.audits.exactness.graph_access import faults, listed, unlike
-from unlearnbench.audits.exactness.trials import Run, Trials, differences, outcome
+from unlearnbench.audits.exactness.trials import Run, Trials, outcome, run_differences
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 
@@ -37,34 +37,38 @@ class Check:
     more: str = ""
 
 
-def checked(name: str, told: Sequence[str], more: Sequence[str] = ()) -> Check:
+def make_check(name: str, unlearned: Sequence[str], more: Sequence[str] = ()) -> Check:
     """Make a check that failed if there is something to tell."""
-    return Check(name, not told, "; ".join(told), "; ".join(more))
+    return Check(name, not unlearned, "; ".join(unlearned), "; ".join(more))
 
 
-def check_repeats(told: Run, again: Run) -> Check:
+def check_repeats(unlearned: Run, again: Run) -> Check:
     """(0) The same run twice, and the same question twice: equal bits?"""
-    asked = answer_differences(told.answers, told.again)
-    return checked("repeats", differences(told, again) + ([f"asked twice, its {asked}"] if asked else []))
+    asked = answer_differences(unlearned.answers, unlearned.again)
+    return make_check("repeats", run_differences(unlearned, again) + ([f"asked twice, its {asked}"] if asked else []))
 
 
-def check_graphs(told: Run, never: Run | str, trials: Trials) -> Check:
+def check_graphs(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
     """(0) No edge of D, and every other edge, is in each graph read after the request."""
-    fitted, asked = ([], []) if isinstance(never, str) else (never.log.sights("fit"), never.log.sights("predict"))
+    fitted, asked = (
+        ([], [])
+        if isinstance(counterfactual, str)
+        else (counterfactual.log.reads("fit"), counterfactual.log.reads("predict"))
+    )
     differs = []
-    for chapter, right, others in (
+    for section, right, others in (
         ("unlearn", trials.retained, fitted),
         ("predict", trials.queries["test"].graph, asked),
     ):
-        found = faults(told.log.sights(chapter), right, trials.request, others)
-        differs += [f"graphs read in {chapter}(): {'; '.join(found)}"] if found else []
-    return checked("graphs", differs)
+        found = faults(unlearned.log.reads(section), right, trials.request, others)
+        differs += [f"graphs read in {section}(): {'; '.join(found)}"] if found else []
+    return make_check("graphs", differs)
 
 
-def check_predict(told: Run) -> Check:
+def check_predict(unlearned: Run) -> Check:
     """`predict` changes no parameter."""
-    changed = state_differences(told.after_asking, told.state, {})
-    return checked("predict", [f"predict() did work of forgetting: its {changed}"] if changed else [])
+    changed = state_differences(unlearned.after_asking, unlearned.state, {})
+    return make_check("predict", [f"predict() did work of forgetting: its {changed}"] if changed else [])
 
 
 def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -> tuple[Check, dict[str, Tensor]]:
@@ -89,41 +93,41 @@ def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -
         differs += [f"{what}, with forgotten nodes: {listed(value[gone, 0].tolist())}"] if bool(gone.any()) else []
         differs += [f"{what}, with unknown ids: {listed(value[strange, 0].tolist())}"] if bool(strange.any()) else []
         given[name] = value[~gone & ~strange].clone()
-    return checked("kept", differs), given
+    return make_check("kept", differs), given
 
 
-def check_counterfactual(told: Run, never: Run | str, trials: Trials) -> Check:
+def check_counterfactual(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
     """(a) Does a run that never saw D, with the same partition given, give equal bits?"""
-    if isinstance(never, str):
-        return Check("counterfactual", False, f"a run without the forgotten nodes {never}")
-    first, *others = differences(told, never) or [""]
+    if isinstance(counterfactual, str):
+        return Check("counterfactual", False, f"a run without the forgotten nodes {counterfactual}")
+    first, *others = run_differences(unlearned, counterfactual) or [""]
     if not first:
         return Check("counterfactual", True)
     orders = [trials.subject.train_graph.ids, trials.retained.ids]
-    graphs = unlike(told.log.sights("unlearn"), never.log.sights("fit"), orders)
+    graphs = unlike(unlearned.log.reads("unlearn"), counterfactual.log.reads("fit"), orders)
     read = [f"unlearn() read {graph}" for graph in graphs[:_GRAPHS_NAMED]]
-    return checked("counterfactual", [first, *read], others)
+    return make_check("counterfactual", [first, *read], others)
 
 
-def check_content(told: Run, trials: Trials, name_parts: bool) -> Check:
+def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
     """(b2) Does it come out the same had D held other features, labels and edges?
 
     Args:
-        told: What came out.
+        unlearned: What came out.
         trials: Runs the method.
         name_parts: If it does not: find out, in up to three more runs, on which of the three it depends.
     """
-    differs = outcome(lambda: trials.told(exchanged(trials, CONTENT)), told)
+    differs = outcome(lambda: trials.unlearned(exchanged(trials, CONTENT)), unlearned)
     if not differs:
         return Check("content", True)
     what = "content"
     if name_parts:
-        parts = [part for part in CONTENT if outcome(partial(trials.told, exchanged(trials, [part])), told)]
+        parts = [part for part in CONTENT if outcome(partial(trials.unlearned, exchanged(trials, [part])), unlearned)]
         what = " and ".join([*[", ".join(parts[:-1])] * (len(parts) > 1), *parts[-1:]]) or "content as a whole"
-    return checked("content", [f"still depends on the {what} of forgotten nodes"], differs)
+    return make_check("content", [f"still depends on the {what} of forgotten nodes"], differs)
 
 
-def check_order(told: Run, trials: Trials) -> Check:
+def check_order(unlearned: Run, trials: Trials) -> Check:
     """(s) Do two halves of D, in either order, give what both at once give?"""
     ids = trials.request.ids
     if len(ids) < 2:
@@ -131,9 +135,9 @@ def check_order(told: Run, trials: Trials) -> Check:
     halves = [Request(ids[0::2]), Request(ids[1::2])]
     differs = []
     for name, order in (("one half after the other", halves), ("the halves exchanged", halves[::-1])):
-        found = outcome(partial(trials.told, requests=order), told)
+        found = outcome(partial(trials.unlearned, requests=order), unlearned)
         differs += [f"{name}: {found[0]}"] if found else []
-    return checked("order", differs)
+    return make_check("order", differs)
 
 
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
@@ -145,14 +149,14 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
             `edges`: as many, at least one, to other retained nodes.
     """
     graph, ids = trials.subject.train_graph, trials.request.ids
-    chance = seeds.generator(trials.task().seed, "audit", "exchanged")
+    rng = seeds.generator(trials.task().seed, "audit", "exchanged")
     at = graph.positions(ids).cpu()
     gone = torch.zeros(graph.num_nodes, dtype=torch.bool)
     gone[at] = True
     others = torch.nonzero(~gone)[:, 0]
     x, y, edges = graph.x.clone(), graph.y.clone(), graph.edge_index.cpu()
-    drawn = others[torch.randint(len(others), (len(at),), generator=chance)]
-    step = torch.randint(1, max(graph.num_classes, 2), (len(at),), generator=chance)
+    drawn = others[torch.randint(len(others), (len(at),), generator=rng)]
+    step = torch.randint(1, max(graph.num_classes, 2), (len(at),), generator=rng)
     if "features" in parts:
         x[at] = graph.x[drawn]
     if "labels" in parts:
@@ -161,7 +165,7 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
         touches = gone[edges].any(dim=0)
         degree = torch.bincount(edges[0], minlength=graph.num_nodes)[at].clamp(min=1, max=len(others))
         pairs = [
-            torch.stack([node.expand(int(count)), others[torch.randperm(len(others), generator=chance)[: int(count)]]])
+            torch.stack([node.expand(int(count)), others[torch.randperm(len(others), generator=rng)[: int(count)]]])
             for node, count in zip(at, degree, strict=True)
         ]
         new = torch.cat(pairs, dim=1)

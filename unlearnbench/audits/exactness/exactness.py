@@ -22,11 +22,11 @@ from unlearnbench.audits.exactness.counterfactuals import (
     check_order,
     check_predict,
     check_repeats,
-    checked,
+    make_check,
 )
 from unlearnbench.audits.exactness.taint import Holdings, check_taint
 from unlearnbench.audits.exactness.trials import Run, Trials, attempted, outcome
-from unlearnbench.audits.subject import Subject, Untold
+from unlearnbench.audits.subject import RetainedQuery, Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.statistics import energy
 from unlearnbench.task import Query
@@ -75,26 +75,26 @@ class Exactness(Audit):
         """Run the checks, the cheapest first."""
         trials = Trials(subject)
         method: Unlearner = subject.cell.method.build()
-        told = trials.told(thorough=True)
-        checks = [check_repeats(told, trials.told())]
+        unlearned = trials.unlearned(thorough=True)
+        checks = [check_repeats(unlearned, trials.unlearned())]
         if not checks[0].passed:
             note = "Two runs with one seed differ: nothing can be said of its exactness."
             return self._finding(method, CANNOT_TELL, checks, (), [note])
-        verdict, scores, notes = self._verdict(method, told, trials, checks)
+        verdict, scores, notes = self._verdict(method, unlearned, trials, checks)
         return self._finding(method, verdict, checks, scores, notes)
 
     def _verdict(
-        self, method: Unlearner, told: Run, trials: Trials, checks: list[Check]
+        self, method: Unlearner, unlearned: Run, trials: Trials, checks: list[Check]
     ) -> tuple[str, Sequence[Score], list[str]]:
-        kept, given = check_kept(told.kept, trials.retained.ids, trials.request)
+        kept, given = check_kept(unlearned.kept, trials.retained.ids, trials.request)
         known = Holdings()
-        never = attempted(lambda: trials.never(given, known.add))
-        same = check_counterfactual(told, never, trials)
-        checks += [check_predict(told), kept, same, check_graphs(told, never, trials)]
+        counterfactual = attempted(lambda: trials.counterfactual(given, known.add))
+        same = check_counterfactual(unlearned, counterfactual, trials)
+        checks += [check_predict(unlearned), kept, same, check_graphs(unlearned, counterfactual, trials)]
         if same.passed or _claims_exactness(method):
-            checks += self._thorough(method, told, trials, given, known, bool(same.passed))
+            checks += self._thorough(method, unlearned, trials, given, known, bool(same.passed))
         if not same.passed:
-            if not unequal(told.before, told.after_asking) and not unequal(told.untold, told.answers):
+            if not unequal(unlearned.before, unlearned.after_asking) and not unequal(unlearned.noop, unlearned.answers):
                 return NONE, (), ["Forgetting changed no parameter."]
             return self._by_distribution(trials)
         failed = {check.name for check in checks if check.passed is False}
@@ -107,7 +107,7 @@ class Exactness(Audit):
     def _thorough(
         self,
         method: Unlearner,
-        told: Run,
+        unlearned: Run,
         trials: Trials,
         given: Mapping[str, torch.Tensor],
         known: Holdings,
@@ -116,38 +116,38 @@ class Exactness(Audit):
         trials.retained.contains(trials.request.ids)  # so that what it caches is known, too
         known.add(trials.retained)
         # A method that says its partition depends on the content of D need not be told on what of it.
-        content = check_content(told, trials, name_parts=method.claim_reason != "content")
-        found = [content, check_order(told, trials), check_taint(told, trials, known, exact)]
+        content = check_content(unlearned, trials, name_parts=method.claim_reason != "content")
+        found = [content, check_order(unlearned, trials), check_taint(unlearned, trials, known, exact)]
         if not given or not exact:
             why = "nothing is kept: it is the run of the counterfactual" if exact else "the counterfactual differs"
             return [Check("own partition", True if exact else None, why), *found]
-        return [checked("own partition", outcome(lambda: trials.never({}), told)), *found]
+        return [make_check("own partition", outcome(lambda: trials.counterfactual({}), unlearned)), *found]
 
     def _by_distribution(self, trials: Trials) -> tuple[str, Sequence[Score], list[str]]:
         """(d) Over many seeds: do the answers on D lie nearer to those of retrained models than the untouched's?"""
         runs, permutations = self.params.runs, self.params.permutations
         query = trials.queries["forgotten"]
-        untold = Untold(query.targets, query.view, query.graph, query.retained)
+        noop = RetainedQuery(query.targets, query.view, query.graph, query.retained)
         answers: list[list[torch.Tensor]] = [[], [], []]
         for run in range(runs):
             task = trials.task(run=run, side="told")
             method = trials.subject.fit(trials.method, task)
-            answers[1].append(_answer(method, untold))
+            answers[1].append(_answer(method, noop))
             trials.subject.forget(method, task)
             answers[0].append(_answer(method, query))
-            never = replace(trials.task(run=run, side="never"), graph=trials.retained)
-            answers[2].append(_answer(trials.subject.fit(trials.method, never), query))
+            counterfactual = replace(trials.task(run=run, side="never"), graph=trials.retained)
+            answers[2].append(_answer(trials.subject.fit(trials.method, counterfactual), query))
         table = torch.stack([answer for side in answers for answer in side]).double().exp().numpy()
         if not np.isfinite(table).all():
             return CANNOT_TELL, (), ["Some of its answers are not finite."]
         matrix = energy.distances(table)
-        told, noop, retrained = (np.arange(runs) + side * runs for side in range(3))
-        chance = np.random.default_rng(seeds.seed(trials.task().seed, "audit", "permutations"))
-        noop_p = energy.differ_p(matrix, noop, retrained, permutations, chance)
-        told_p = energy.differ_p(matrix, told, retrained, permutations, chance)
-        nearer = energy.nearer_p(matrix, told, noop, retrained, permutations, chance)
+        unlearned, noop, retrained = (np.arange(runs) + side * runs for side in range(3))
+        rng = np.random.default_rng(seeds.seed(trials.task().seed, "audit", "permutations"))
+        noop_p = energy.differ_p(matrix, noop, retrained, permutations, rng)
+        told_p = energy.differ_p(matrix, unlearned, retrained, permutations, rng)
+        nearer = energy.nearer_p(matrix, unlearned, noop, retrained, permutations, rng)
         of_noop = energy.energy(matrix, noop, retrained)
-        value = energy.energy(matrix, told, retrained)
+        value = energy.energy(matrix, unlearned, retrained)
         rejected = noop_p < LEVEL
         score = Score(
             measure="energy",

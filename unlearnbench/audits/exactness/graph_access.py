@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Sight:
+class GraphRead:
     """One graph whose contents a method read.
 
     Args:
@@ -41,29 +41,29 @@ class Log:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[tuple[bytes, bytes], None]] = {}
-        self._chapter = ""
+        self._section = ""
 
     @contextmanager
-    def chapter(self, name: str) -> Iterator[None]:
+    def section(self, name: str) -> Iterator[None]:
         """Put what is read inside under this name; an empty name: do not watch."""
-        before, self._chapter = self._chapter, name
+        before, self._section = self._section, name
         try:
             yield
         finally:
-            self._chapter = before
+            self._section = before
 
     def see(self, graph: WatchedGraph) -> None:
         """Note a graph, if somebody watches."""
-        if not self._chapter:
+        if not self._section:
             return
-        with self.chapter(""):
+        with self.section(""):
             ids = graph.ids.cpu()
             pairs = ids[graph.edge_index.cpu()]
-        self._found.setdefault(self._chapter, {})[ids.numpy().tobytes(), pairs.numpy().tobytes()] = None
+        self._found.setdefault(self._section, {})[ids.numpy().tobytes(), pairs.numpy().tobytes()] = None
 
-    def sights(self, chapter: str) -> list[Sight]:
+    def reads(self, section: str) -> list[GraphRead]:
         """Give what was read under a name, each graph once."""
-        return [Sight(_numbers(ids), _numbers(pairs).reshape(2, -1)) for ids, pairs in self._found.get(chapter, {})]
+        return [GraphRead(_numbers(ids), _numbers(pairs).reshape(2, -1)) for ids, pairs in self._found.get(section, {})]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,27 +83,27 @@ class WatchedGraph(Graph):
 
     def induced(self, ids: Tensor) -> Graph:
         """Cut out a subgraph, watched."""
-        with self.log.chapter(""):
+        with self.log.section(""):
             return watched(super().induced(ids), self.log)
 
     def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
         """Cut out a part of a subgraph, watched."""
-        with self.log.chapter(""):
+        with self.log.section(""):
             return watched(super().cut_out(at, edge_index), self.log)
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
         """Cut out the subgraphs of groups, watched; all at once, so that what is read in between is seen."""
-        with self.log.chapter(""):
+        with self.log.section(""):
             return iter(list(super().parts(ids, group, wanted, common)))
 
     def without_labels(self) -> Graph:
         """Give the same graph with every label -1, watched."""
-        with self.log.chapter(""):
+        with self.log.section(""):
             return watched(super().without_labels(), self.log)
 
     def to(self, device: torch.device) -> Graph:
         """Move every tensor to a device."""
-        with self.log.chapter(""):
+        with self.log.section(""):
             return super().to(device)
 
 
@@ -127,11 +127,11 @@ def watched_query(query: Query, log: Log) -> Query:
     return replace(query, graph=watched(query.graph, log))
 
 
-def faults(sights: Sequence[Sight], right: Graph, request: Request, others: Sequence[Sight] = ()) -> list[str]:
+def faults(reads: Sequence[GraphRead], right: Graph, request: Request, others: Sequence[GraphRead] = ()) -> list[str]:
     """Say what is wrong with graphs that were read after a request.
 
     Args:
-        sights: The graphs.
+        reads: The graphs.
         right: All they may be cut from: the retained graph, or that of a query.
         request: D.
         others: What a run that never saw D read: an edge that is missing there too is left out by
@@ -146,7 +146,7 @@ def faults(sights: Sequence[Sight], right: Graph, request: Request, others: Sequ
     true_pairs = true_ids[right.edge_index.cpu()]
     true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
     nodes, of_gone, lost, strange = (set[Any]() for _ in range(4))
-    for sight in sights:
+    for sight in reads:
         nodes |= set(sight.ids[torch.isin(sight.ids, gone)].tolist())
         touches = torch.isin(sight.pairs, gone).any(dim=0)
         of_gone |= _as_set(sight.pairs[:, touches])
@@ -164,11 +164,11 @@ def faults(sights: Sequence[Sight], right: Graph, request: Request, others: Sequ
     return [f"{len(found)} {what}: {listed(found)}" for found, what in said if found]
 
 
-def unlike(sights: Sequence[Sight], others: Sequence[Sight], orders: Sequence[Tensor]) -> list[str]:
+def unlike(reads: Sequence[GraphRead], others: Sequence[GraphRead], orders: Sequence[Tensor]) -> list[str]:
     """Say which sets of nodes were read that another run did not read.
 
     Args:
-        sights: What one run read.
+        reads: What one run read.
         others: What the other run read.
         orders: Each int64 [n], the ids of a graph in the order of its positions: a set that is
             what another set's positions are, taken for ids, is called that.
@@ -183,7 +183,7 @@ def unlike(sights: Sequence[Sight], others: Sequence[Sight], orders: Sequence[Te
         for nodes in known:
             misread[frozenset({place[node] for node in nodes if node in place} & place.keys())] = nodes
     told = []
-    for nodes in dict.fromkeys(frozenset(sight.ids.tolist()) for sight in sights):
+    for nodes in dict.fromkeys(frozenset(sight.ids.tolist()) for sight in reads):
         if nodes in known or not known:
             continue
         if nodes in misread:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.exactness.counterfactuals import Check, checked
+from unlearnbench.audits.exactness.counterfactuals import Check, make_check
 from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.trials import Run, Trials, outcome
@@ -56,7 +56,7 @@ class Search:
 
     def __call__(self, method: Any) -> None:
         """Search a method."""
-        rows, label = unique_rows(self.graph, self.ids), label_mark(self.graph)
+        rows, label = unique_rows(self.graph, self.ids), unused_label(self.graph)
         for way, tensor in held(method):
             if _digest(tensor) in self.known.digests:
                 continue
@@ -86,14 +86,14 @@ def held(root: Any) -> Iterator[tuple[str, Tensor]]:
                 yield f"{way}{suffix}", part
 
 
-def check_taint(told: Run, trials: Trials, known: Holdings, exact: bool) -> Check:
+def check_taint(unlearned: Run, trials: Trials, known: Holdings, exact: bool) -> Check:
     """(c) Mark x and y of D just before the request: nothing comes out otherwise, nothing marked is held afterwards.
 
     Tensors are also compared with those that a run without D holds: so that copies and whatever
     was computed from them are found, too.
 
     Args:
-        told: The run without marks.
+        unlearned: The run without marks.
         trials: Runs the method.
         known: What a run without D holds.
         exact: Whether that run deploys the same bits; if not, tensors that merely differ tell nothing.
@@ -101,7 +101,10 @@ def check_taint(told: Run, trials: Trials, known: Holdings, exact: bool) -> Chec
     truth = trials.subject.train_graph
     own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
     search = Search(truth, trials.request.ids, known)
-    found = outcome(lambda: trials.told(own, spoil=lambda graph: mark(graph, trials.request.ids), inspect=search), told)
+    found = outcome(
+        lambda: trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.request.ids), inspect=search),
+        unlearned,
+    )
     differs = [f"with x and y of forgotten nodes overwritten: {found[0]}"] if found else []
     ways = [
         ("reaches the former task", search.marked),
@@ -109,26 +112,26 @@ def check_taint(told: Run, trials: Trials, known: Holdings, exact: bool) -> Chec
         ("holds what a run without the forgotten nodes does not", search.others if exact else []),
     ]
     differs += [f"{what}: {', '.join(some[:_SHOWN])}" for what, some in ways if some]
-    return checked("taint", differs)
+    return make_check("taint", differs)
 
 
-def mark(graph: Graph, ids: Tensor) -> None:
-    """Overwrite, in place, the features of nodes with NaN and their labels with `label_mark`.
+def overwrite(graph: Graph, ids: Tensor) -> None:
+    """Overwrite, in place, the features of nodes with NaN and their labels with `unused_label`.
 
     On CUDA labels stay: a wrong one ends the process there.
     """
     at = graph.positions(ids)
     graph.x[at] = torch.nan
     if not graph.y.is_cuda:
-        graph.y[at] = label_mark(graph)
+        graph.y[at] = unused_label(graph)
 
 
-def label_mark(graph: Graph) -> int:
+def unused_label(graph: Graph) -> int:
     """Give a number that is no class, position or id of a graph."""
-    mark = max(_LEAST_LABEL, graph.num_nodes, graph.num_classes)
-    while bool((graph.ids == mark).any()):
-        mark += 1
-    return mark
+    overwrite = max(_LEAST_LABEL, graph.num_nodes, graph.num_classes)
+    while bool((graph.ids == overwrite).any()):
+        overwrite += 1
+    return overwrite
 
 
 def unique_rows(graph: Graph, ids: Tensor) -> dict[int, Tensor]:

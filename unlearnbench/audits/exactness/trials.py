@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unlearnbench.audits.exactness.bits import answer_differences, equal_bits, state_differences
 from unlearnbench.audits.exactness.graph_access import Log, watched_query, watched_task
-from unlearnbench.audits.subject import Subject, Untold
+from unlearnbench.audits.subject import RetainedQuery, Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
@@ -41,7 +41,7 @@ class Run:
     after_asking: Mapping[str, Tensor]
     answers: Mapping[str, Tensor]
     again: Mapping[str, Tensor]
-    untold: Mapping[str, Tensor]
+    noop: Mapping[str, Tensor]
     kept: Mapping[str, Tensor]
     log: Log
 
@@ -92,7 +92,7 @@ class Trials:
         task = self.subject.task(run, side, self.training)
         return task if graph is None else replace(task, graph=graph)
 
-    def told(
+    def unlearned(
         self,
         graph: Graph | None = None,
         requests: Sequence[Request] = (),
@@ -112,23 +112,23 @@ class Trials:
         log = Log()
         task = watched_task(self.task(graph), log) if spoil is None else self.task(graph)
         method: Unlearner = self.method.build()
-        with log.chapter("fit"):
+        with log.section("fit"):
             method.fit(task)
         before = _copied(method.state())
-        untold = self._asked(method, untold=True) if thorough else {}
+        noop = self._asked(method, noop=True) if thorough else {}
         for request in requests or [self.request]:
             retained = task.without(request)
             if spoil is not None:
                 spoil(task.graph)
-            with log.chapter("unlearn"):
+            with log.section("unlearn"):
                 method.unlearn(request, retained)
             task = retained
         del task, retained
         inspect(method)
         run = self._finished(method, before, log, inspect)
-        return replace(run, untold=untold, again=self._asked(method)) if thorough else run
+        return replace(run, noop=noop, again=self._asked(method)) if thorough else run
 
-    def never(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
+    def counterfactual(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
         """Train on the retained nodes alone.
 
         Args:
@@ -138,7 +138,7 @@ class Trials:
         log = Log()
         method: Unlearner = self.method.build()
         task = watched_task(replace(self.task(self.retained), given=dict(given)), log)
-        with log.chapter("fit"):
+        with log.section("fit"):
             method.fit(task)
         inspect(method)
         return self._finished(method, {}, log, inspect)
@@ -149,16 +149,16 @@ class Trials:
         inspect(method)
         return Run(before, state, _copied(method.state()), answers, {}, {}, _copied(method.kept()), log)
 
-    def _asked(self, method: Unlearner, log: Log | None = None, untold: bool = False) -> dict[str, Tensor]:
+    def _asked(self, method: Unlearner, log: Log | None = None, noop: bool = False) -> dict[str, Tensor]:
         answers = {}
         for name, query in self.queries.items():
-            if untold:
-                query = Untold(query.targets, query.view, query.graph, query.retained)
+            if noop:
+                query = RetainedQuery(query.targets, query.view, query.graph, query.retained)
             # D as strangers has forgotten nodes in its graph by right: only the others are watched.
             elif log is not None and name != "forgotten":
                 query = watched_query(query, log)
             # With gradients: a method that trains when it is asked must not fail, but be found.
-            with (log or Log()).chapter("predict"):
+            with (log or Log()).section("predict"):
                 answers[name] = method.predict(query).detach().clone().cpu()
         return answers
 
@@ -173,19 +173,19 @@ def attempted(run: Callable[[], Run]) -> Run | str:
         return f"fails: {type(error).__name__}: {error}"
 
 
-def outcome(run: Callable[[], Run], told: Run) -> list[str]:
+def outcome(run: Callable[[], Run], unlearned: Run) -> list[str]:
     """Say how `told` differs from a run, or that the run fails; empty: they are equal bit for bit."""
     found = attempted(run)
-    return [found] if isinstance(found, str) else differences(told, found)
+    return [found] if isinstance(found, str) else run_differences(unlearned, found)
 
 
-def differences(one: Run, other: Run) -> list[str]:
+def run_differences(one: Run, other: Run) -> list[str]:
     """Say in what two runs differ bit for bit: state and kept partition, then answers; empty: in nothing."""
     state = state_differences(one.whole(), other.whole(), one.before)
     answers = answer_differences(one.answers, other.answers)
     if answers and not state:
         answers += ", though the state is equal"
-        stale = [name for name in one.answers if name in one.untold and equal_bits(one.answers[name], one.untold[name])]
+        stale = [name for name in one.answers if name in one.noop and equal_bits(one.answers[name], one.noop[name])]
         if stale:
             answers += f", and are those from before the request ({'; '.join(stale)})"
     return [text for text in (state, answers) if text]

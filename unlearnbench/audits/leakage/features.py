@@ -65,7 +65,7 @@ def _expand(label: Tensor, nodes: Tensor, target: Tensor, start: Tensor, degree:
     return torch.repeat_interleave(label, count), target[first + torch.arange(int(count.sum()))]
 
 
-def around(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
+def context(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
     """Describe how the surroundings of nodes are dealt out; the nodes' own shards are not looked at.
 
     `pairs`: the share of pairs of neighbours that are together in a shard. `largest`: the largest
@@ -177,8 +177,8 @@ def together_rates(edges: Tensor, num_nodes: int, shard: Tensor, generator: torc
     order = torch.sort(degree, stable=True).indices
     count = torch.bincount(degree)
     start = count.cumsum(dim=0) - count
-    chance = torch.rand(len(target), generator=generator, dtype=torch.float64)
-    other = order[start[degree[target]] + (chance * count[degree[target]]).long()]
+    rng = torch.rand(len(target), generator=generator, dtype=torch.float64)
+    other = order[start[degree[target]] + (rng * count[degree[target]]).long()]
     strangers = (other != source) & ~torch.isin(source * num_nodes + other, source * num_nodes + target)
     near = (shard[source] == shard[target]).double().mean()
     far = (shard[source] == shard[other])[strangers].double().mean()

@@ -100,11 +100,9 @@ class PartitionLeakage(Audit):
     def examine(self, subject: Subject) -> Finding:
         """Attack."""
         params, graph = self.params, subject.train_graph.to(torch.device("cpu"))
-        chance = subject.task(side=SIDE)
+        rng = subject.task(side=SIDE)
         n, edges = graph.num_nodes, undirected(graph.edge_index, graph.num_nodes)
-        worlds = draw_worlds(
-            edges, n, params.targets, params.worlds, FOLDS, params.together, chance.generator("worlds")
-        )
+        worlds = draw_worlds(edges, n, params.targets, params.worlds, FOLDS, params.together, rng.generator("worlds"))
         found = len(worlds.targets)
         if found < FEWEST:
             reason = f"Only {found} training nodes have two neighbours or more, {FEWEST} are needed."
@@ -112,7 +110,7 @@ class PartitionLeakage(Audit):
         method: Any = subject.cell.method.params
         deal = dealer(subject, SIDE)
         seen = see(
-            graph, worlds, deal, method.num_shards, params.matched, PLANTED, chance.generator("matched and planted")
+            graph, worlds, deal, method.num_shards, params.matched, PLANTED, rng.generator("matched and planted")
         )
         plain = self._attack(subject, worlds, seen.features, seen.planted, "independent seeds")
         attacks = [plain]
@@ -132,14 +130,14 @@ class PartitionLeakage(Audit):
         }
         if params.same_seed:
             amount = Forget(ratio=None, count=max(1, rounded_half_up(FEW, subject.graph.num_nodes)))
-            few = draw(amount, graph.ids, subject.graph.num_nodes, chance.generator("few")).ids
+            few = draw(amount, graph.ids, subject.graph.num_nodes, rng.generator("few")).ids
             measured = stability(
                 graph,
                 worlds.targets[: params.same_seed],
                 graph.positions(few),
                 dealer(subject, f"{SIDE} same seed"),
                 method.num_shards,
-                chance.generator("strangers"),
+                rng.generator("strangers"),
             )
             scores += _scores_of(measured)
             details["sizes"] = measured.sizes
@@ -154,7 +152,7 @@ class PartitionLeakage(Audit):
         return Finding(_verdict(attacks), tuple(scores), details, tuple(notes), arrays)
 
     def _attack(self, subject: Subject, worlds: Worlds, features: Tensor, planted: Tensor, where: str) -> _Attack:
-        chance = subject.task(side=SIDE)
+        rng = subject.task(side=SIDE)
         truth, target = worlds.present.flatten(), worlds.target().flatten()
         clusters = target, worlds.world().flatten()
         attacker, control_attacker = (
@@ -165,7 +163,7 @@ class PartitionLeakage(Audit):
         low, high = attack.interval(value, attack.area_error(rows, truth, *clusters))
 
         def again(number: int) -> float:
-            drawn = chance.generator("randomisation", number)
+            drawn = rng.generator("randomisation", number)
             other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
             return attack.area(attacker.scores(other), other)
 
@@ -189,7 +187,7 @@ class PartitionLeakage(Audit):
             )
         ]
         for rate in RATES:
-            drawn = chance.generator("sensitivity", where, f"{rate:g}")
+            drawn = rng.generator("sensitivity", where, f"{rate:g}")
             low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
             share = float(attack.sensitivity(rows, truth, rate)[0])
             at = f"{where}, {rate:.0%} false alarms"

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from unlearnbench.audits.leakage.features import (
     FEATURES,
-    around,
     content,
+    context,
     less_matched,
     matched_nodes,
     neighbourhoods,
@@ -204,8 +204,8 @@ class _Look:
         self.others = neighbourhoods(reach, graph.num_nodes, choice.flatten())
 
     def __call__(self, shard: Tensor) -> Tensor:
-        own = around(self.own, shard, self.num_shards)
-        others = around(self.others, shard, self.num_shards)
+        own = context(self.own, shard, self.num_shards)
+        others = context(self.others, shard, self.num_shards)
         graph = self.graph
         held = content(self.own, shard, graph.x, graph.y, graph.num_classes, self.num_shards)
         return torch.cat([own, less_matched(own, others), held], dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Split
-from unlearnbench.graph.edge_keys import distinct, pair_keys
+from unlearnbench.graph.edge_keys import pair_keys, unique_keys
 
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
@@ -126,7 +126,7 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
         )
     if undirected:
         keys = [pair_keys(edges[0], edges[1], num_nodes), pair_keys(edges[1], edges[0], num_nodes)]
-        both = distinct(torch.cat(keys))
+        both = unique_keys(torch.cat(keys))
         edges = torch.stack([both // num_nodes, both % num_nodes])
     return edges.contiguous()
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
-from unlearnbench.datasets.checks import checked
+from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
     class_labels,
     edge_columns,
@@ -84,7 +84,7 @@ class File(Dataset):
         except UsageError as error:
             kind = type(error)
             raise kind(f"Dataset {name}: {error.message}", error.hint) from None
-        return checked(graph, name)
+        return checked_graph(graph, name)
 
     def presence(self, root: Path) -> str:
         """Say whether the path exists."""

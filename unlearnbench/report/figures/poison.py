@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import UsageError
-from unlearnbench.registry.requirements import look_for
+from unlearnbench.registry.requirements import require_module
 from unlearnbench.report.figures.colours import MOMENTS as MOMENT_COLOURS
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables.poison import MOMENTS
@@ -120,7 +120,7 @@ def matplotlib_module(name: str) -> Any:
     Raises:
         UsageError: matplotlib is not installed or cannot be imported.
     """
-    need = look_for(f"matplotlib.{name}", "unlearnbench[report]")
+    need = require_module(f"matplotlib.{name}", "unlearnbench[report]")
     if not need.is_met:
         why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
         raise UsageError(f"Figures need matplotlib, which {why}.", f"Install it: {need.remedy}")

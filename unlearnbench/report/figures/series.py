@@ -59,7 +59,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Stack:
+class TimeBar:
     """What a moment in the life of a method took, phase by phase.
 
     Args:
@@ -128,7 +128,7 @@ def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
     return drawn, lacking
 
 
-def stacks(found: Aggregate, moment: str) -> list[Stack]:
+def stacks(found: Aggregate, moment: str) -> list[TimeBar]:
     """Give the time of each row at a moment, split by phase.
 
     A phase stands apart where every timed record has it; the rest of the whole is `other`.
@@ -148,7 +148,7 @@ def stacks(found: Aggregate, moment: str) -> list[Stack]:
             continue
         parts = {name: value for name, phase in columns.items() if (value := _mean_of_all(cells[phase])) is not None}
         parts[OTHER] = max(0.0, whole - sum(parts.values()))
-        drawn.append(Stack(row, names[row], whole, parts))
+        drawn.append(TimeBar(row, names[row], whole, parts))
     return drawn
 
 
@@ -178,7 +178,7 @@ def lines(found: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
     return drawn, [row for row in parts if row not in drawn]
 
 
-def setting(found: Aggregate) -> dict[str, Any]:
+def panel_facets(found: Aggregate) -> dict[str, Any]:
     """Give what sets a group apart beside its dataset and model, as plain values."""
     facets = found.group.facets
     whole = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import UNIT, Group, known, one_record_a_cell, reference_row
+from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, known, one_record_a_cell, reference_row
 from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_notes, quiet_records, timed_records
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
@@ -40,7 +40,7 @@ class Aggregate:
         time_notes: What was left out of times and memory alone, and why.
     """
 
-    group: Group
+    group: RecordGroup
     data: pd.DataFrame
     chosen: pd.DataFrame = field(repr=False)
     machine: str
@@ -48,7 +48,7 @@ class Aggregate:
     time_notes: tuple[str, ...]
 
 
-def aggregate(group: Group) -> Aggregate:
+def aggregate(group: RecordGroup) -> Aggregate:
     """Average over repetitions; nothing that failed, diverged or was refused is in any mean."""
     chosen, notes = one_record_a_cell(group)
     machine, timed, time_notes = timed_records(group)

@@ -22,7 +22,7 @@ def scores(found: Aggregate, row: str, view: str) -> Scores:
     return {(int(seed), int(repetition)): float(value) for seed, repetition, value in zip(*columns, strict=True)}
 
 
-def differences(mine: Scores, others: Scores) -> list[float]:
+def paired_differences(mine: Scores, others: Scores) -> list[float]:
     """List mine - others over the repetitions that both have."""
     return list(differences_by_unit(mine, others).values())
 

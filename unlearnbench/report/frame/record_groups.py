@@ -21,7 +21,7 @@ UNIT = ["seed", "repetition"]
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RecordGroup:
     """All records that may stand in one table: they differ in method, repetition and machine only.
 
     Args:
@@ -45,7 +45,7 @@ class Group:
         return len(self.frame[UNIT].drop_duplicates())
 
 
-def group_records(frame: pd.DataFrame) -> list[Group]:
+def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
     """Split a frame into groups, in the order of dataset, model, protocol, training and device.
 
     Records of different dataset checksums, protocols, versions or parameters of the model, or
@@ -73,20 +73,20 @@ def _config(facets: Mapping[str, str]) -> dict[str, Any]:
     return {**whole, "device": facets["device"]}
 
 
-def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> Group:
+def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> RecordGroup:
     methods = part[["method_config", "method", "method_name"]].drop_duplicates("method_config")
     rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
     is_reference = dict(zip(methods["method_config"], methods["method_name"] == REFERENCE, strict=True))
     order = sorted(rows, key=lambda config: (not is_reference[config], rows[config]))
-    return Group(
+    return RecordGroup(
         name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
     )
 
 
-def narrowed(group: Group, rows: Collection[str]) -> Group:
+def narrowed(group: RecordGroup, rows: Collection[str]) -> RecordGroup:
     """Keep some rows of a group; its repetitions are then those that any of them has."""
     part = group.frame[group.frame["row"].isin(list(rows))]
-    return Group(group.name, group.facets, part, tuple(row for row in group.rows if row in rows))
+    return RecordGroup(group.name, group.facets, part, tuple(row for row in group.rows if row in rows))
 
 
 def distinguish(names: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +129,7 @@ def _cut(key: str, value: str) -> str:
     return value[:12] if key.endswith("sha256") else value
 
 
-def reference_row(group: Group) -> tuple[str, str]:
+def reference_row(group: RecordGroup) -> tuple[str, str]:
     """Name the row of the reference; where it is not clear which that is, the name is empty and a reason follows."""
     named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
     plain = [name for name in named if name == REFERENCE] or named
@@ -140,7 +140,7 @@ def reference_row(group: Group) -> tuple[str, str]:
     return plain[0], ""
 
 
-def one_record_a_cell(group: Group) -> tuple[pd.DataFrame, list[str]]:
+def one_record_a_cell(group: RecordGroup) -> tuple[pd.DataFrame, list[str]]:
     """Choose the record that counts for each cell, whatever machine it is from.
 
     An outcome goes before a failure; then the machine with the most outcomes in the group goes

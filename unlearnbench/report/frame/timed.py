@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from unlearnbench.report.frame.record_groups import UNIT, Group, busiest_machine
+from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine
 
 QUIET_ENOUGH = 3
 """From so many quiet repetitions on, those that met a busy machine are left out of times."""
 
 
-def timed_records(group: Group) -> tuple[str, pd.DataFrame, list[str]]:
+def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     """Choose the records whose times and memory may be compared: one machine's, run serially.
 
     Returns:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.figures.colours import HEAT, look
-from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, setting, stacks, tags
+from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
@@ -22,7 +22,7 @@ from unlearnbench.report.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class PageSource:
     """Where the page comes from.
 
     Args:
@@ -36,7 +36,7 @@ class Source:
     machines: Mapping[str, Mapping[str, Any]] | None = None
 
 
-def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) -> dict[str, Any]:
+def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> dict[str, Any]:
     """Gather what the template shows.
 
     Args:
@@ -93,7 +93,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Sour
 
 def _protocols(found: Sequence[Aggregate]) -> list[str]:
     """Name what sets groups of one dataset and model apart: protocol and request, and more where that is not enough."""
-    configs = [canonical(setting(one)) for one in found]
+    configs = [canonical(panel_facets(one)) for one in found]
     plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in found]
     names = distinguish(dict(zip(configs, plain, strict=True)))
     return [names[config] for config in configs]
@@ -194,7 +194,7 @@ def _notes(rows: pd.DataFrame) -> str:
     return "; ".join(dict.fromkeys(note.rstrip(".") for note in rows["note"] if note))
 
 
-def _provenance(frame: pd.DataFrame, source: Source) -> dict[str, Any]:
+def _provenance(frame: pd.DataFrame, source: PageSource) -> dict[str, Any]:
     """Say where the records come from."""
     whole = frame.drop_duplicates(["machine", "key", "status"])
     packages = whole["packages"].value_counts()

@@ -18,7 +18,7 @@ from unlearnbench.report.tables.comparison import ComparisonTable, noop_notes
 
 
 @dataclass(frozen=True)
-class Head:
+class ColumnHead:
     """A column of numbers.
 
     Args:
@@ -43,12 +43,12 @@ class Head:
 
 
 HEADS = (
-    Head("n", "n", "summary", "n", "n", "score", best_first=-1),
+    ColumnHead("n", "n", "summary", "n", "n", "score", best_first=-1),
     *(
         head
         for view in VIEWS
         for head in (
-            Head(
+            ColumnHead(
                 f"f1-{view}",
                 f"F1 {view} %",
                 "summary",
@@ -58,13 +58,15 @@ HEADS = (
                 view,
                 best_first=-1,
             ),
-            Head(f"best-{view}", f"{view}: to best, points", "comparison", f"{view}: to best", view, "score", view, -1),
+            ColumnHead(
+                f"best-{view}", f"{view}: to best, points", "comparison", f"{view}: to best", view, "score", view, -1
+            ),
         )
     ),
-    Head("seconds", "unlearn s", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
-    Head("ratio", "x of Retrain", "summary", "x of Retrain", "times_retrain", "time"),
-    Head("hit", "shards hit", "summary", "shards hit", "shards_hit", "time"),
-    Head("peak", "peak MiB", "summary", "peak MiB", "peak_mib", "time"),
+    ColumnHead("seconds", "unlearn s", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
+    ColumnHead("ratio", "x of Retrain", "summary", "x of Retrain", "times_retrain", "time"),
+    ColumnHead("hit", "shards hit", "summary", "shards hit", "shards_hit", "time"),
+    ColumnHead("peak", "peak MiB", "summary", "peak MiB", "peak_mib", "time"),
 )
 
 

@@ -16,11 +16,11 @@ import pandas as pd
 
 from unlearnbench.errors import UsageError
 from unlearnbench.records.files import write_whole
-from unlearnbench.registry.requirements import look_for
+from unlearnbench.registry.requirements import require_module
 from unlearnbench.report.figures.colours import HEAT, SHADES, ink_on
 from unlearnbench.report.figures.series import OTHER, PHASES
 from unlearnbench.report.frame.frame import results_root
-from unlearnbench.report.page.content import Source, build_content, table_rows
+from unlearnbench.report.page.content import PageSource, build_content, table_rows
 
 NAME = "index.html"
 SCRIPTS = ("svg.js", "figures.js", "records.js", "state.js")
@@ -59,13 +59,13 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
     check_page(folder)
     root = results_root(results)
     machines = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(root.glob("machines/*.json"))}
-    text = page_text(frame, audits, Source(source or str(results), _way(folder, root), machines))
+    text = page_text(frame, audits, PageSource(source or str(results), _way(folder, root), machines))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / NAME, text.encode("utf-8"))
     return folder / NAME
 
 
-def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Source) -> str:
+def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> str:
     """Make the page: the same text of the same records.
 
     Args:
@@ -132,7 +132,7 @@ def _read(name: str) -> str:
 
 
 def _jinja() -> Any:
-    need = look_for("jinja2", "unlearnbench[report]")
+    need = require_module("jinja2", "unlearnbench[report]")
     if not need.is_met:
         why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
         raise UsageError(f"The page needs jinja2, which {why}.", f"Install it: {need.remedy}")

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
-from unlearnbench.report.frame.contrasts import differences, overlap, reason_notes, scores
+from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import narrowed
 from unlearnbench.report.paper.designs import ABLATIONS, WHOLE, Designs, find_designs
@@ -63,7 +63,7 @@ def losses(found: Aggregate, designs: Designs, view: str, ratio: float) -> dict[
     """
     whole = scores(found, designs.whole, view)
     tests = {
-        row: corrected_paired_t(differences(scores(found, row, view), whole), ratio)
+        row: corrected_paired_t(paired_differences(scores(found, row, view), whole), ratio)
         for row in designs.rows.values()
         if row != designs.whole
     }

@@ -36,7 +36,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Comparison:
     """What our repetitions say of a published number, in one view.
 
     Args:
@@ -50,12 +50,12 @@ class Reading:
     outside: bool | None
 
 
-def read(values: list[float], printed: float) -> Reading:
+def read(values: list[float], printed: float) -> Comparison:
     """Set our values, one a repetition, against a published number in the same unit."""
     one = prediction_interval(values)
     known = one.low is not None and one.high is not None and len(values) > 1
     outside = not one.low <= printed <= one.high if known and one.low is not None and one.high is not None else None
-    return Reading(corrected_paired_t(values, 0.0), one, outside)
+    return Comparison(corrected_paired_t(values, 0.0), one, outside)
 
 
 def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
@@ -125,7 +125,7 @@ def against_tables(name: str, found: Aggregate) -> list[Table]:
     ]
 
 
-def _shown(pair: Matched, reading: Reading) -> dict[str, str]:
+def _shown(pair: Matched, reading: Comparison) -> dict[str, str]:
     mean, one, printed = reading.mean, reading.one, pair.printed
     apart = None if mean.mean is None or printed.f1 is None else mean.mean - printed.f1
     known = one.low is not None and one.high is not None and one.n > 1
@@ -139,7 +139,7 @@ def _shown(pair: Matched, reading: Reading) -> dict[str, str]:
     }
 
 
-def _raw(pair: Matched, view: str, reading: Reading, units: int) -> dict[str, Any]:
+def _raw(pair: Matched, view: str, reading: Comparison, units: int) -> dict[str, Any]:
     mean, one, printed = reading.mean, reading.one, pair.printed
     return {
         "method": pair.row,

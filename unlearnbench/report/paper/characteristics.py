@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import differences, overlap, reason_notes, scores
+from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import UNIT, known
 from unlearnbench.report.paper.designs import METHOD, lacks
@@ -115,7 +115,7 @@ def _gain(found: Aggregate, row: str, plain: dict[str, str], view: str, ratio: f
     other = plain.get(row)
     if not other or other == row:
         return None
-    return corrected_paired_t(differences(scores(found, row, view), scores(found, other, view)), ratio)
+    return corrected_paired_t(paired_differences(scores(found, row, view), scores(found, other, view)), ratio)
 
 
 def _partition(found: Aggregate, row: str, what: str) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import differences, overlap, scores
+from unlearnbench.report.frame.contrasts import overlap, paired_differences, scores
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.report.paper.against import REQUEST, read
@@ -28,7 +28,7 @@ _SAME = ("protocol_config", "training_config", "device")
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedCell:
     """What one cell says in one view.
 
     Args:
@@ -75,7 +75,7 @@ def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
     return tables
 
 
-def claim_of(found: Aggregate, view: str) -> Claim | None:
+def claim_of(found: Aggregate, view: str) -> ClaimedCell | None:
     """Read one cell in one view; None where it lacks something that is compared."""
     printed = of_cell("utility", found.group.facets["dataset"], found.group.facets["model"]).get(METHOD)
     rows = {method: default_row(found, method) for method in (METHOD, REFERENCE, *BASELINES)}
@@ -88,12 +88,12 @@ def claim_of(found: Aggregate, view: str) -> Claim | None:
     mine = by_method[METHOD]
     reading = read(list(mine.values()), printed.f1)
     against = {
-        method: corrected_paired_t(differences(mine, others), ratio)
+        method: corrected_paired_t(paired_differences(mine, others), ratio)
         for method, others in by_method.items()
         if method != METHOD
     }
     leads = {method: against[method] for method in BASELINES}
-    return Claim(found, view, len(mine), reading.mean, printed, reading.outside, against.get(REFERENCE), leads)
+    return ClaimedCell(found, view, len(mine), reading.mean, printed, reading.outside, against.get(REFERENCE), leads)
 
 
 def default_row(found: Aggregate, method: str) -> str:
@@ -111,7 +111,7 @@ def verdict(leads: Sequence[Paired], adjusted: Sequence[float | None]) -> str:
     return HOLDS if all(value > 0 for value in shown) else OPEN
 
 
-def _table(name: str, view: str, claims: list[Claim]) -> Table:
+def _table(name: str, view: str, claims: list[ClaimedCell]) -> Table:
     tests = [(at, method, one.leads[method]) for at, one in enumerate(claims) for method in BASELINES]
     adjusted = dict(zip([(at, method) for at, method, _ in tests], holm([test.p for *_, test in tests]), strict=True))
     lines, raw = [], []
@@ -138,7 +138,7 @@ def _apart(one: Paired | None) -> str:
     return "" if one is None or one.mean is None else formatting.difference(one.mean, one.low, one.high)
 
 
-def _from_printed(one: Claim) -> tuple[float | None, float | None, float | None]:
+def _from_printed(one: ClaimedCell) -> tuple[float | None, float | None, float | None]:
     """Give ours - published with its interval, which is that of ours: the paper's number is taken as given."""
     printed = one.printed.f1 or 0.0
     mean_, low, high = (
@@ -147,7 +147,7 @@ def _from_printed(one: Claim) -> tuple[float | None, float | None, float | None]
     return mean_, low, high
 
 
-def _shown(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, str]:
+def _shown(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str, str]:
     centre, low, high = _from_printed(one)
     line = {
         "dataset": one.found.group.facets["dataset"],
@@ -164,7 +164,7 @@ def _shown(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, str]:
     return {**line, "ordering": said}
 
 
-def _raw(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, Any]:
+def _raw(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str, Any]:
     centre, low, high = _from_printed(one)
     line: dict[str, Any] = {
         "view": one.view,
@@ -186,7 +186,7 @@ def _raw(one: Claim, ps: Sequence[float | None], said: str) -> dict[str, Any]:
     return {**line, "ordering": said}
 
 
-def _notes(claims: list[Claim], orderings: list[str]) -> Iterator[str]:
+def _notes(claims: list[ClaimedCell], orderings: list[str]) -> Iterator[str]:
     gaps = [one.gap.mean for one in claims if one.gap is not None and one.gap.mean is not None]
     centre = mean(gaps)
     if centre is not None:

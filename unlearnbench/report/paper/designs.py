@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unlearnbench.report.frame.frame import canonical
-from unlearnbench.report.frame.record_groups import Group
+from unlearnbench.report.frame.record_groups import RecordGroup
 
 METHOD = "graphrevoker"
 WHOLE = "all losses"
@@ -66,7 +66,7 @@ def lacks(config: str) -> frozenset[str]:
     )
 
 
-def find_designs(group: Group, ablated: Ablated) -> list[Designs]:
+def find_designs(group: RecordGroup, ablated: Ablated) -> list[Designs]:
     """Find each whole method in a group, with the rows that differ from it in weights set to 0 alone.
 
     A whole method without any such row is left out.

@@ -19,14 +19,14 @@ from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store, read_records
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.registry.requirements import check_needs
+from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.report.frame.frame import results_root
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.cell_codec import Absent, cell_of_record, differences
+from unlearnbench.running.cell_codec import Absent, cell_of_record, json_differences
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.execute import do_cell, prepare
-from unlearnbench.running.lookup import load_graphs, usable_metrics
-from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.lookup import available_metrics, load_graphs
+from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.runner import run_cell
 
 # What is the same whenever a cell is computed; times, memory and provenance are not.
@@ -99,7 +99,7 @@ def recompute(
         raise NothingMatchedError(f"{results}: no records of runs.", "Name the folder they are in.")
     records.sort(key=lambda record: (record.key, record.machine))
     chosen = random.Random(seed).sample(records, min(number, len(records)))
-    machine, metrics = describe_machine()["id"], usable_metrics(catalogue)[0]
+    machine, metrics = describe_machine()["id"], available_metrics(catalogue)[0]
     versions = {"plugins": catalogue.versions(), **provenance()}
     graphs: dict[str, Graph] = {}
     found = []
@@ -111,13 +111,13 @@ def recompute(
                 device = choose_device(record.cell["device"])
                 threads = int(record.provenance.get("threads") or 1)
                 strict = record.provenance.get("deterministic") is True
-                around = Surroundings(device, threads, machine, metrics, versions, deterministic=strict)
+                context = RunContext(device, threads, machine, metrics, versions, deterministic=strict)
             except UsageError as error:
                 found.append(Recomputed(record, refusal=f"{error.message} {error.hint}".rstrip()))
             else:
                 torch.set_num_threads(threads)
-                prepare(cell, around)
-                found.append(compare(record, do_cell(cell, graph, around, store, None, run_cell)))
+                prepare(cell, context)
+                found.append(compare(record, do_cell(cell, graph, context, store, None, run_cell)))
             tell(found[-1])
     return found
 
@@ -128,7 +128,7 @@ def compare(record: Record, again: Record) -> Recomputed:
     if again.error is not None:
         refusal = f"it fails here: {again.status}: {again.error['type']}: {again.error['message']}"
         return Recomputed(record, refusal=refusal)
-    different = list(differences(one, other))
+    different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
 
 
@@ -136,7 +136,7 @@ def _inputs(
     record: Record, catalogue: Catalogue, root: Path | None, forbid_downloads: bool, graphs: dict[str, Graph]
 ) -> tuple[Cell, Graph]:
     cell = cell_of_record(record, catalogue)
-    check_needs([cell.dataset, cell.model, cell.method])
+    check_requirements([cell.dataset, cell.model, cell.method])
     if cell.dataset_label not in graphs:
         graphs |= load_graphs([cell.dataset], data_root(root), forbid_downloads)[0]
     graph = graphs[cell.dataset_label]
@@ -156,7 +156,7 @@ def _reasons(record: Record, again: Record) -> list[str]:
     if record.machine != again.machine:
         found.append(f"another kind of machine ({record.machine}, here {again.machine})")
     for group in ("packages", "plugins"):
-        for name, old, new in differences(told.get(group) or {}, here.get(group) or {}):
+        for name, old, new in json_differences(told.get(group) or {}, here.get(group) or {}):
             found.append(f"another {name} ({_said(old)}, here {_said(new)})")
     if told.get("threads") != here.get("threads"):
         found.append(f"another number of threads ({told.get('threads')}, here {here.get('threads')})")

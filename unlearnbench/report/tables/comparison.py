@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import differences, overlap, reason_notes, scores, with_claim
+from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores, with_claim
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE, reference_row
 from unlearnbench.report.tables import formatting
@@ -90,7 +90,9 @@ def compare(found: Aggregate, view: str, ratio: float) -> Family:
     if not ranked:
         return Family(view, (), "", {}, {}, frozenset())
     best = max(ranked, key=lambda row: mean(by_row[row].values()) or 0.0)
-    to_best = {row: corrected_paired_t(differences(by_row[row], by_row[best]), ratio) for row in others if row != best}
+    to_best = {
+        row: corrected_paired_t(paired_differences(by_row[row], by_row[best]), ratio) for row in others if row != best
+    }
     compared = [row for row in ranked if row != best]
     adjusted = dict(zip(compared, holm([to_best[row].p for row in compared]), strict=True))
     close = {row for row, p in adjusted.items() if p is not None and p >= ALPHA}
@@ -109,7 +111,9 @@ def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
     for row in sorted(with_claim(found, "none")):
         apart = []
         for view in VIEWS if reference else ():
-            paired = corrected_paired_t(differences(scores(found, row, view), scores(found, reference, view)), ratio)
+            paired = corrected_paired_t(
+                paired_differences(scores(found, row, view), scores(found, reference, view)), ratio
+            )
             if paired.mean is not None:
                 apart.append(f"{formatting.difference(paired.mean, paired.low, paired.high)} points in view {view}")
         distance = f"; after a request of {found.group.facets['forget']} it differs from Retrain by " if apart else ""

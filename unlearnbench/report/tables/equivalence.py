@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import differences, overlap, reason_notes, scores
+from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import reference_row
 from unlearnbench.report.tables import formatting
@@ -71,7 +71,7 @@ def contrast(found: Aggregate, reference: str, view: str, ratio: float) -> list[
     tests = {}
     for row in found.group.rows:
         if row != reference:
-            apart = differences(scores(found, row, view), base)
+            apart = paired_differences(scores(found, row, view), base)
             tests[row] = {margin: equivalence(apart, ratio, margin) for margin in MARGINS}
     family = [
         (row, margin) for row, at in tests.items() for margin in MARGINS if at[margin].paired.n == found.group.units

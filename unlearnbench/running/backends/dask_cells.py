@@ -15,7 +15,7 @@ from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
-from unlearnbench.registry.requirements import look_for
+from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
 from unlearnbench.running.backends.processes import Ended, lost_record, order_of, record_of_lost, tell_end
 from unlearnbench.running.cell import Cell
@@ -60,7 +60,7 @@ def connected(plan: Plan) -> Iterator[Any]:
         UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
             versions than this side.
     """
-    need = look_for("distributed", "unlearnbench[dask]")
+    need = require_module("distributed", "unlearnbench[dask]")
     if not need.is_met:
         raise UsageError(f"--backend dask needs the module 'distributed': {need.describe()}.", need.remedy)
     import distributed
@@ -93,7 +93,7 @@ def _check_workers(client: Any, plan: Plan) -> None:
                 f"Worker {worker} cannot say which versions it has: {type(there).__name__}: {there}.",
                 "Install the same unlearnbench there as here.",
             )
-        _refuse(worker, dask_worker.differences(plan.around.provenance, json.loads(there)))
+        _refuse(worker, dask_worker.version_differences(plan.context.provenance, json.loads(there)))
 
 
 def _refuse(worker: str, differences: list[str]) -> None:
@@ -140,7 +140,7 @@ def _send(client: Any, plan: Plan, cell: Cell) -> Any:
     order = json.dumps(order_of(plan, cell), allow_nan=False)
     # A key of its own: what an earlier run sent is not asked for again.
     key = f"unlearnbench-{cell.key}-{uuid4().hex}"
-    resources = {GPU: 1} if plan.around.device.type == "cuda" else None
+    resources = {GPU: 1} if plan.context.device.type == "cuda" else None
     return client.submit(
         dask_worker.compute, order, plan.config.cell_timeout, key=key, pure=False, resources=resources, retries=0
     )

@@ -19,10 +19,10 @@ from unlearnbench.running.backends import dask_worker
 from unlearnbench.running.backends.dask_cells import GPU, connected, other_versions
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
-from unlearnbench.running.outcome import MEMBERS, Surroundings
+from unlearnbench.running.outcome import MEMBERS, RunContext
 from unlearnbench.running.plan import Plan
 from unlearnbench.task import Task
-from unlearnbench.task.task import Group, Trained
+from unlearnbench.task.task import ShardGroup, TrainedGroup
 
 # How often a member is sent when workers are lost that held its graph: as often as dask lets a task cost workers.
 MOST_SENDINGS = 4
@@ -30,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @contextlib.contextmanager
-def members_on_dask(plan: Plan) -> Iterator[Surroundings]:
+def members_on_dask(plan: Plan) -> Iterator[RunContext]:
     """Connect to a scheduler, and give surroundings in which the members of cells are trained on its workers.
 
     Args:
@@ -44,7 +44,7 @@ def members_on_dask(plan: Plan) -> Iterator[Surroundings]:
             "--distribute members is for run: an audit trains more than members.", "Leave it out, or use cells."
         )
     with connected(plan) as client:
-        yield replace(plan.around, backend=MEMBERS, elsewhere=lambda cell: ClusterKeeper(client, plan, cell))
+        yield replace(plan.context, backend=MEMBERS, elsewhere=lambda cell: ClusterKeeper(client, plan, cell))
 
 
 class ClusterKeeper:
@@ -63,18 +63,18 @@ class ClusterKeeper:
 
     def __init__(self, client: Any, plan: Plan, cell: Cell) -> None:
         self._client, self._plan, self._cell = client, plan, cell
-        self._sent: dict[tuple[int, ...], tuple[Group, Any]] = {}
+        self._sent: dict[tuple[int, ...], tuple[ShardGroup, Any]] = {}
         # Held while there is anything to come: dask forgets what nobody holds.
         self._graph: Any = None
 
-    def begin(self, task: Task, groups: Sequence[Group]) -> bool:
+    def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
         """Send the graph and every group."""
         if groups:
-            with _heard(self._plan):
+            with _cluster_errors(self._plan):
                 self._send(task, groups)
         return True
 
-    def find(self, task: Task, group: Group) -> Trained | None:
+    def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         """Wait for a group.
 
         Raises:
@@ -86,7 +86,7 @@ class ClusterKeeper:
         for _ in range(MOST_SENDINGS):
             if group.shards not in self._sent:
                 return None
-            with _heard(self._plan):
+            with _cluster_errors(self._plan):
                 try:
                     return self._received(group, self._sent[group.shards][1].result())
                 except distributed.KilledWorker as error:
@@ -96,52 +96,52 @@ class ClusterKeeper:
                     self._send(task, [one for one, future in self._sent.values() if future.cancelled()])
         raise _lost(group, f"It was sent {MOST_SENDINGS} times.")
 
-    def _received(self, group: Group, answer: Mapping[str, Any]) -> Trained:
+    def _received(self, group: ShardGroup, answer: Mapping[str, Any]) -> TrainedGroup:
         del self._sent[group.shards]
         if not self._sent:
             self._graph = None
         if answer["differences"]:
             error = other_versions("that joined later", answer["differences"])
             raise StoppedError(error.message, error.hint, error.exit_code)
-        return Trained(_to_tensors(answer["members"]), _to_tensors(answer["beside"]), answer["counts"])
+        return TrainedGroup(_to_tensors(answer["members"]), _to_tensors(answer["extra_state"]), answer["counts"])
 
-    def keep(self, task: Task, group: Group, trained: Trained) -> None:
+    def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
         """Keep nothing."""
 
-    def _send(self, task: Task, groups: Sequence[Group]) -> None:
+    def _send(self, task: Task, groups: Sequence[ShardGroup]) -> None:
         # Cells on a cluster without workers wait for one, and so does this.
         self._client.wait_for_workers(1)
         (self._graph,) = self._client.scatter([_graph_to_arrays(task)], broadcast=True, hash=False)
         for group in groups:
             self._sent[group.shards] = group, self._submitted(task, group)
 
-    def _submitted(self, task: Task, group: Group) -> Any:
-        around = self._plan.around
+    def _submitted(self, task: Task, group: ShardGroup) -> Any:
+        context = self._plan.context
         order = {
             "cell": cell_to_plain(self._cell),
             "disable_plugins": self._plan.config.disable_plugins,
-            "provenance": around.provenance,
+            "provenance": context.provenance,
             "training": task.training.canonical(),
             "seed": task.seed,
             "shards": list(group.shards),
-            "device": str(around.device),
-            "threads": around.threads,
-            "deterministic": around.deterministic,
+            "device": str(context.device),
+            "threads": context.threads,
+            "deterministic": context.deterministic,
         }
         return self._client.submit(
             dask_worker.train_members,
             json.dumps(order, allow_nan=False),
             self._graph,
             [ids.cpu().numpy() for ids in group.ids],
-            _to_arrays(group.beside),
+            _to_arrays(group.extra_state),
             key=f"unlearnbench-{self._cell.key}-{'-'.join(map(str, group.shards))}-{uuid4().hex}",
             pure=False,
-            resources={GPU: 1} if around.device.type == "cuda" else None,
+            resources={GPU: 1} if context.device.type == "cuda" else None,
             retries=0,
         )
 
 
-def _lost(group: Group, said: str) -> UnlearnbenchError:
+def _lost(group: ShardGroup, said: str) -> UnlearnbenchError:
     return UnlearnbenchError(
         f"The member of shard {group.shards[0]} was not trained: every worker that began it was lost. {said}",
         "See what ends workers: their memory, most often.",
@@ -149,7 +149,7 @@ def _lost(group: Group, said: str) -> UnlearnbenchError:
 
 
 @contextlib.contextmanager
-def _heard(plan: Plan) -> Iterator[None]:
+def _cluster_errors(plan: Plan) -> Iterator[None]:
     """Turn what dask raises when no member can be trained any more into an error that ends the run."""
     import distributed
 

@@ -27,9 +27,9 @@ from unlearnbench.measure.provenance import provenance
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.backends.processes import Processes
 from unlearnbench.running.cell_codec import cell_from_plain
-from unlearnbench.running.process_guard import own_process_state
+from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, Training
-from unlearnbench.task.task import Group
+from unlearnbench.task.task import ShardGroup
 from unlearnbench.unlearning.group_training import train_group
 
 _ALONE = threading.Lock()
@@ -51,19 +51,19 @@ class Answer(TypedDict):
     files: dict[str, bytes]
 
 
-class Members(TypedDict):
+class MemberOrder(TypedDict):
     """What a worker gives back for a group of members.
 
     Args:
         differences: How its versions differ; then nothing was trained, and the rest is empty.
-        members: Parameters by shard and name, as `groups.Trained` has them, and so the rest.
-        beside: What the method holds beside them.
+        members: Parameters by shard and name, as `groups.TrainedGroup` has them, and so the rest.
+        extra_state: What the method holds beside them.
         counts: What was counted.
     """
 
     differences: list[str]
     members: dict[str, NDArray[Any]]
-    beside: dict[str, NDArray[Any]]
+    extra_state: dict[str, NDArray[Any]]
     counts: dict[str, int]
 
 
@@ -76,7 +76,7 @@ def versions(disable_plugins: Sequence[str]) -> str:
     return json.dumps({"plugins": load_catalogue(disable=list(disable_plugins)).versions(), **provenance()})
 
 
-def differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+def version_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
     """Say how the versions of two places differ; empty if cells may go from one to the other.
 
     Args:
@@ -102,7 +102,7 @@ def compute(order: str, seconds: float | None) -> Answer:
         seconds: How long the process may take; None: as long as it takes.
     """
     todo = json.loads(order)
-    found = differences(todo["provenance"], json.loads(versions(todo["disable_plugins"])))
+    found = version_differences(todo["provenance"], json.loads(versions(todo["disable_plugins"])))
     if found:
         return {"differences": found, "machine": "", "ended": {}, "files": {}}
     machine = describe_machine()["id"]
@@ -125,36 +125,38 @@ def train_members(
     order: str,
     graph: Mapping[str, NDArray[Any]],
     ids: Sequence[NDArray[np.int64]],
-    beside: Mapping[str, NDArray[Any]],
-) -> Members:
+    extra_state: Mapping[str, NDArray[Any]],
+) -> MemberOrder:
     """Train the members of some shards in this process, one call at a time.
 
     Args:
         order: JSON: the cell, the task's seed and training, the shards, where and how to compute.
         graph: The training graph: `x`, `y`, `edge_index`, `ids`, `num_classes`.
         ids: The ids of each shard's nodes.
-        beside: What the method holds beside members for these shards.
+        extra_state: What the method holds beside members for these shards.
     """
     todo = json.loads(order)
     # Chance and modes of torch are the process's: a second training beside this one would change them.
     with _ALONE:
-        found = differences(todo["provenance"], _own_versions(tuple(todo["disable_plugins"])))
+        found = version_differences(todo["provenance"], _own_versions(tuple(todo["disable_plugins"])))
         if found:
-            return {"differences": found, "members": {}, "beside": {}, "counts": {}}
+            return {"differences": found, "members": {}, "extra_state": {}, "counts": {}}
         cell = cell_from_plain(todo["cell"], load_catalogue(disable=todo["disable_plugins"]))
         device = torch.device(todo["device"])
-        with own_process_state(todo["seed"], device, todo["deterministic"]):
+        with seeded_process_state(todo["seed"], device, todo["deterministic"]):
             torch.set_num_threads(todo["threads"])
             task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo["training"]), device, todo["seed"])
             nodes = tuple(torch.tensor(part).to(device) for part in ids)
-            group = Group(tuple(todo["shards"]), nodes, {name: torch.tensor(part) for name, part in beside.items()})
+            group = ShardGroup(
+                tuple(todo["shards"]), nodes, {name: torch.tensor(part) for name, part in extra_state.items()}
+            )
             method = cell.method.build()
-            method.put_beside(group.shards, group.beside, device)
+            method.set_extra_state(group.shards, group.extra_state, device)
             trained = train_group(method, task, [task.graph.induced(part) for part in nodes], group)
             return {
                 "differences": [],
                 "members": {name: value.cpu().numpy() for name, value in trained.members.items()},
-                "beside": {name: value.cpu().numpy() for name, value in trained.beside.items()},
+                "extra_state": {name: value.cpu().numpy() for name, value in trained.extra_state.items()},
                 "counts": dict(trained.counts),
             }
 

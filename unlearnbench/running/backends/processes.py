@@ -160,19 +160,19 @@ class Processes:
 
 def order_of(plan: Plan, cell: Cell) -> dict[str, Any]:
     """Say what the process of a cell is to do, in plain values."""
-    config, around = plan.config, plan.around
+    config, context = plan.config, plan.context
     return {
         "cell": cell_to_plain(cell),
         "data_root": None if config.data_root is None else str(config.data_root.absolute()),
         "disable_plugins": config.disable_plugins,
         "out": str(plan.store.root),
         "save_state": None if plan.save_state is None else str(plan.save_state),
-        "device": str(around.device),
-        "threads": around.threads,
-        "machine": around.machine,
-        "provenance": {**around.provenance, "isolated": True},
+        "device": str(context.device),
+        "threads": context.threads,
+        "machine": context.machine,
+        "provenance": {**context.provenance, "isolated": True},
         "backend": backend_of(plan),
-        "deterministic": around.deterministic,
+        "deterministic": context.deterministic,
     }
 
 
@@ -180,7 +180,7 @@ def backend_of(plan: Plan) -> str:
     """Name how cells are run, as records say it."""
     if plan.config.backend != "local":
         return plan.config.backend
-    return "processes" if plan.config.jobs > 1 else plan.around.backend
+    return "processes" if plan.config.jobs > 1 else plan.context.backend
 
 
 def tell_end(ended: Ended) -> None:
@@ -241,21 +241,21 @@ def lost_record(
         said: What the process wrote at last.
         **known: More for the provenance.
     """
-    around = plan.around
+    context = plan.context
     return Record(
         key=cell.key,
         status=status,
         label=cell.method.label,
         cell=cell.canonical(),
         provenance={
-            **around.provenance,
+            **context.provenance,
             "isolated": True,
             **known,
-            "threads": around.threads,
-            "device": str(around.device),
-            "deterministic": around.deterministic,
+            "threads": context.threads,
+            "device": str(context.device),
+            "deterministic": context.deterministic,
             "backend": backend_of(plan),
-            "machine": around.machine,
+            "machine": context.machine,
         },
         error={"type": kind, "message": message, "traceback": said},
     )

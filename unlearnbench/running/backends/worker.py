@@ -74,8 +74,8 @@ def work(order: dict[str, Any]) -> str:
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.running.cell_codec import cell_from_plain
     from unlearnbench.running.execute import do_cell, prepare
-    from unlearnbench.running.lookup import usable_metrics
-    from unlearnbench.running.outcome import Surroundings
+    from unlearnbench.running.lookup import available_metrics
+    from unlearnbench.running.outcome import RunContext
     from unlearnbench.running.runner import run_cell
 
     steady_allocator()
@@ -91,11 +91,11 @@ def work(order: dict[str, Any]) -> str:
             "Something changed its files meanwhile: run the same command again.",
         )
     device = torch.device(order["device"])
-    around = Surroundings(
+    context = RunContext(
         device,
         order["threads"],
         order["machine"],
-        usable_metrics(catalogue)[0],
+        available_metrics(catalogue)[0],
         order["provenance"],
         order["backend"],
         order["deterministic"],
@@ -103,10 +103,10 @@ def work(order: dict[str, Any]) -> str:
     compute: Compute = run_cell
     if cell.audit is not None:
         compute = cell.audit.cls.auditor(catalogue)
-    prepare(cell, around)
+    prepare(cell, context)
     state = order["save_state"]
     store = Store(Path(order["out"]), order["machine"])
-    record = do_cell(cell, graph, around, store, None if state is None else Path(state), compute)
+    record = do_cell(cell, graph, context, store, None if state is None else Path(state), compute)
     return "failure" if record.is_failure else "outcome"
 
 

@@ -48,8 +48,8 @@ def _members(ids: Tensor, shard: Tensor, num_shards: int, num_classes: int, empt
     """Make up what members say of nodes: a node's rows depend on its id alone."""
     rows = []
     for node in ids.tolist():
-        chance = torch.Generator().manual_seed(node)
-        rows.append(torch.randn(num_shards, _WIDTH + num_classes, generator=chance))
+        rng = torch.Generator().manual_seed(node)
+        rows.append(torch.randn(num_shards, _WIDTH + num_classes, generator=rng))
     said = torch.stack(rows, dim=1)
     sizes = torch.full((num_shards,), 5)
     sizes[: num_shards // 2] = 3

@@ -14,7 +14,7 @@ from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.outcome import RunContext
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import Toy, toy_graph
 from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
@@ -96,12 +96,12 @@ def _finds(case: Case, toy: Toy) -> Iterator[Fault]:
 def _is_stored(case: Case, toy: Toy) -> Iterator[Fault]:
     finding, _ = _examined(case)
     metrics = [resolve(case.catalogue, "metric", "f1_micro")]
-    around = Surroundings(torch.device("cpu"), 1, "toy", metrics, {"packages": {}, "plugins": {}})
+    context = RunContext(torch.device("cpu"), 1, "toy", metrics, {"packages": {}, "plugins": {}})
     # The finding is there already: to examine once more would double the time.
     given = type(case.spec.cls.__name__, (case.spec.cls,), {"examine": lambda audit, subject: finding})
     subject = _subject(case)
     cell = replace(subject.cell, audit=replace(case.spec, cls=given))
-    record, _, _ = Audit.auditor(case.catalogue)(cell, subject.graph, around)
+    record, _, _ = Audit.auditor(case.catalogue)(cell, subject.graph, context)
     if record.status != "ok":
         said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
         yield Fault(f"Its record has status {record.status}: {said}.", "See the message.")

@@ -66,7 +66,7 @@ def _fits_the_protocol(case: Case, toy: Toy) -> Iterator[Fault]:
     graph = _graph(case)
     settings = protocol.Protocol(forget=Forget(None, 1), own_split=graph.split is not None)
     try:
-        drawn = protocol.setting(settings, graph, 0, case.name, 0)
+        drawn = protocol.repetition_data(settings, graph, 0, case.name, 0)
     except UnlearnbenchError as error:
         yield Fault(f"No split or request can be drawn from it: {error.message}", error.hint)
         return

@@ -15,7 +15,7 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.outcome import Surroundings
+from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task, Training
 from unlearnbench.testing.audits import toy_subject
@@ -171,8 +171,8 @@ def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
         device="cpu",
     )
     metrics = [resolve(found, "metric", "f1_micro")]
-    around = Surroundings(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
-    record, _, _ = run_cell(cell, graph, around)
+    context = RunContext(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
+    record, _, _ = run_cell(cell, graph, context)
     if record.status == "refused":
         raise RefusedError(*record.notes[0].split("\n", 1))
     if record.status != "ok":

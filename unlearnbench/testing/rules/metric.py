@@ -17,8 +17,8 @@ from unlearnbench.testing.rules.purity import check_chance, difference, same_cha
 def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:
     """Make up labels [n] and log-probabilities [n, C], most of them right."""
     labels = toy.whole.y
-    chance = torch.Generator().manual_seed(0)
-    scores = torch.randn(len(labels), toy.whole.num_classes, generator=chance)
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randn(len(labels), toy.whole.num_classes, generator=rng)
     scores[torch.arange(len(labels)), labels] += 1
     return labels.clone(), torch.log_softmax(scores, dim=1)
 
