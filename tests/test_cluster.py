@@ -87,7 +87,7 @@ class WaitsForAMember(Sharded):
                 time.sleep(0.01)
         return super().train_members(task, graphs, shards)
 
-    def beside(self, shards):
+    def extra_state(self, shards):
         return {}
 
 

@@ -32,12 +32,12 @@ import os
 import time
 from pathlib import Path
 
-from unlearnbench.running import checkpoints as keepers
+from unlearnbench.running import checkpoints
 from unlearnbench import hookimpl
 from unlearnbench.unlearning import sharded
 
 sharded._MOST_TRAINED = 1
-keep = keepers.PhaseKeeper.keep
+keep = checkpoints.PhaseCheckpoints.keep
 
 
 def stop(self, task, group, trained):
@@ -49,7 +49,7 @@ def stop(self, task, group, trained):
             time.sleep(0.01)
 
 
-keepers.PhaseKeeper.keep = stop
+checkpoints.PhaseCheckpoints.keep = stop
 
 
 @hookimpl

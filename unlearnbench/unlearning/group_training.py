@@ -77,7 +77,7 @@ def describes_extra_state(method: TrainsMembers) -> bool:
     """Tell whether a method's `beside` was written for its `train_members`: by the same class, or a later one."""
     written = [
         next(place for place, cls in enumerate(type(method).__mro__) if name in vars(cls))
-        for name in ("beside", "train_members")
+        for name in ("extra_state", "train_members")
     ]
     return written[0] <= written[1]
 
