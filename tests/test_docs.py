@@ -28,8 +28,9 @@ from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running import plan as planning
-from unlearnbench.running.config import RunConfig, make_config
+from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute
+from unlearnbench.running.options import OPTIONS
 from unlearnbench.running.plan import make_plan
 
 ROOT = Path(__file__).parents[1]
@@ -192,7 +193,7 @@ def test_other_python_is_valid_and_uses_public_names(text: str) -> None:
             if isinstance(function.value, ast.Name) and function.value.id == "unlearnbench":
                 assert function.attr in unlearnbench.__all__
                 if function.attr == "run":
-                    assert {keyword.arg for keyword in node.keywords} <= {*RunConfig.model_fields, "progress"}
+                    assert {keyword.arg for keyword in node.keywords} <= {*OPTIONS, "progress"}
 
 
 def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unlearnbench.running.config import RunConfig, make_config, read_run_file
+from unlearnbench.running.options import OPTIONS
 from unlearnbench.running.plan import make_plan
 
 __all__ = ["known_machine"]
@@ -77,7 +78,7 @@ def test_any_file_is_read_or_refused_by_its_name(folder: Path, content: bytes) -
     if errors:
         assert str(path) in errors[0].message or "--" in str(errors[0])
         return
-    assert set(values) <= set(RunConfig.model_fields)
+    assert set(values) <= set(OPTIONS)
 
 
 def edited(text: str, edits: list[tuple[int, int, str]]) -> bytes:
@@ -147,7 +148,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     **{
         key: st.one_of(scalars, anything)
-        for key in RunConfig.model_fields
+        for key in OPTIONS
         if key not in ("methods", "datasets", "models", "out", "data_root", "save_state", "seeds", "forget", "set")
     },
 }  # fmt: skip

@@ -60,7 +60,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     if config.forget_kind != "node":
         raise UsageError("Audits ask about forgotten nodes.", "Leave --forget-kind out.")
     # Records of runs are not what is asked for here: with `always` none of them is read or spoken of.
-    plan = make_plan(config.model_copy(update={"overwrite": "always"}), catalogue)
+    plan = make_plan(replace(config, overwrite="always"), catalogue)
     cells, unfit = [], Counter[str]()
     for audit in audits:
         examiner: Audit = audit.build()

@@ -1,179 +1,122 @@
-"""The options that say what is run: one list for `run` and `audit`, one way to the settings."""
+"""The options of a run on the command line, made from the table in `running.options`, and the way to the settings."""
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 
 from unlearnbench.cli import options
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.brackets import split_names
+from unlearnbench.running.options import OPTIONS, Flag, option_default, option_types
 
 if TYPE_CHECKING:
     from unlearnbench.running.config import RunConfig
 
+Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
 ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 
 
-def grid(repetitions: int, forget_ratio: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of a grid.
+def grid(**defaults: Any) -> Callable[[Command], Command]:
+    """Give a command the options that run and audit share.
 
     Args:
-        repetitions: How many there are by default.
-        forget_ratio: What share is forgotten by default.
+        **defaults: Defaults of this command that differ from the table's, for `--help`.
     """
-    listed = [
-        click.option(
-            "--methods",
-            "-m",
-            multiple=True,
-            metavar="NAMES",
-            help="Unlearners, with commas: sisa,graphrevoker[sem_weight=0].",
-        ),
-        click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Datasets.  [default: digits]"),
-        click.option("--models", multiple=True, metavar="NAMES", help="Base models.  [default: gcn]"),
-        click.option("--repetitions", type=int, help=f"How many repetitions, 0 to R-1.  [default: {repetitions}]"),
-        click.option(
-            "--seeds",
-            callback=options.integers("--seeds"),
-            metavar="LIST",
-            help="Which repetitions, instead of their number: 3,4.",
-        ),
+    listed = [_click_option(name, flag, defaults) for name, flag in OPTIONS.items() if "audit" in flag.commands]
+    at = next(number for number, name in enumerate(OPTIONS) if name == "protocol")
+    listed.insert(
+        at,
         click.option(
             "--config",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
             help="A run file (TOML); options given here win over it.",
         ),
-        click.option(
-            "--protocol",
-            type=click.Choice(["www24", "poison"]),
-            help="Forget training nodes, or wrong nodes that are injected first.  [default: www24]",
-        ),
-        click.option("--forget-ratio", type=float, help=f"Share of all nodes to forget.  [default: {forget_ratio:g}]"),
-        click.option("--forget-count", type=int, help="Number of nodes to forget."),
-        click.option(
-            "--forget", callback=options.forgotten, metavar="IDS", help="The nodes to forget, 3,17; edges: 3-17,4-5."
-        ),
-        click.option("--forget-kind", type=click.Choice(["node", "edge"]), help="What is forgotten.  [default: node]"),
-        click.option("--num-shards", type=int, help="Shards of every sharded method.  [default: 20]"),
-        click.option("--epochs", type=int, help="Epochs of training.  [default: 100]"),
-        click.option(
-            "--batch-size",
-            type=int,
-            metavar="N",
-            help="Nodes of a step, with neighbours sampled as training.fanouts says.  [default: the whole shard]",
-        ),
-        click.option(
-            "--train",
-            type=click.Choice(["lockstep", "one-by-one"]),
-            help="Train networks together, or one by one to time each.  [default: lockstep]",
-        ),
-        click.option(
-            "--set",
-            "set_",
-            multiple=True,
-            callback=options.assignments,
-            metavar="KEY=VALUE",
-            help="training.lr, .weight_decay or .fanouts, model.PARAMETER, poison.nodes, poison.edges or seed.",
-        ),
-        click.option(
-            "--out",
-            type=click.Path(file_okay=False, path_type=Path),
-            metavar="DIR",
-            help="Results folder.  [default: results]",
-        ),
-        click.option(
-            "--data-root",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help="Where datasets lie.  [default: UNLEARNBENCH_DATA, else your cache folder]",
-        ),
-        click.option("--offline", is_flag=True, help="Download nothing; UNLEARNBENCH_OFFLINE=1 says the same."),
-        click.option("--skip-missing", is_flag=True, help="Leave out datasets that cannot be had, and say which."),
-        click.option(
-            "--split",
-            callback=options.split_choice,
-            metavar="K",
-            help="Which split of the masks in file:PATH, or folds for the harness's own.",
-        ),
-        click.option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.  [default: auto]"),
-        click.option("--threads", type=int, help="Threads of torch.  [default: 1]"),
-        click.option(
-            "--deterministic",
-            is_flag=True,
-            help="Fail, naming it, where an operation may give other bits each time (on a GPU).",
-        ),
-        click.option(
-            "--overwrite",
-            type=click.Choice(["only-missing", "busy", "never", "always"]),
-            help="What to compute again; busy: also what was timed on a busy machine.  [default: only-missing]",
-        ),
-        click.option(
-            "--isolate", is_flag=True, help="Give each cell a process of its own: what ends it ends no other."
-        ),
-        click.option(
-            "--cell-timeout",
-            type=float,
-            metavar="SECONDS",
-            help="End a cell that takes longer, starting up included; implies --isolate.",
-        ),
-        click.option(
-            "--jobs",
-            type=int,
-            metavar="N",
-            help="Run N cells at once; more than 1 implies --isolate, and gives no times.  [default: 1]",
-        ),
-        click.option(
-            "--backend",
-            type=click.Choice(["local", "dask"]),
-            help="Run cells here, or on the workers of a dask cluster, which gives no times.  [default: local]",
-        ),
-        click.option(
-            "--scheduler", metavar="ADDRESS", help="The scheduler of the cluster, for --backend dask: tcp://HOST:8786."
-        ),
-        click.option(
-            "--distribute",
-            type=click.Choice(["cells", "members"]),
-            help="What workers are given: cells, or the members of one cell after the other.  [default: cells]",
-        ),
-        click.option(
-            "--shard",
-            metavar="I/N",
-            help="Run the I-th of N parts of the cells, for array jobs that share --out.",
-        ),
+    )
+    last = listed.pop()  # --disable-plugin stands with the options that every command has
+    listed += [
         click.option(
             "--dry-run", is_flag=True, help="List the cells and whether each is there already; compute nothing."
         ),
         click.option("--tolerate-failures", is_flag=True, help="End with exit code 0 although cells failed."),
+        options.as_json,
+        last,
+        options.debug,
     ]
+    return _decorated(listed)
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed([*listed, options.as_json, options.disable_plugin, options.debug]):
+
+def options_of_run_alone() -> Callable[[Command], Command]:
+    """Give a command the options of the table that audits do not have."""
+    return _decorated([_click_option(name, flag, {}) for name, flag in OPTIONS.items() if flag.commands == ("run",)])
+
+
+def _decorated(listed: list[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(listed):
             command = option(command)
         return command
 
     return decorate
 
 
+def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[Command], Command]:
+    kind, default = _plain(option_types()[name]), option_default(name)
+    names = flag.names or (f"--{name.replace('_', '-')}",)
+    keywords: dict[str, Any] = {"help": f"{flag.help}{_shown(name, flag, kind, defaults)}", "metavar": flag.metavar}
+    if kind is bool:
+        keywords |= {"is_flag": True, "flag_value": not default, "default": None}
+    elif flag.reads:
+        keywords["callback"] = getattr(options, flag.reads)
+        keywords["multiple"] = flag.reads == "assignments"
+    elif get_origin(kind) is Literal:
+        keywords["type"] = click.Choice(get_args(kind))
+    elif get_origin(kind) is list:
+        keywords["multiple"] = True
+    elif kind is Path:
+        keywords["type"] = click.Path(file_okay=name == "data_root", path_type=Path)
+    else:
+        keywords["type"] = kind
+    return click.option(*names, name, **keywords)
+
+
+def _plain(kind: Any) -> Any:
+    """Strip limits and `None` from a type; of several types the first is meant."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return _plain(get_args(kind)[0])
+    return kind
+
+
+def _shown(name: str, flag: Flag, kind: Any, defaults: dict[str, Any]) -> str:
+    value = defaults.get(name, option_default(name) if flag.shown is None else flag.shown)
+    if kind is bool or not value:
+        return ""
+    text = ",".join(value) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else value
+    return f"  [default: {text}]"
+
+
 def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> RunConfig:
-    """Make the settings of a grid of the options given and the run file they name.
+    """Make the settings of a grid from the options given and the run file they name.
 
     Args:
-        given: What the command line says, by parameter; absent or empty values say nothing.
-        defaults: What holds where neither says anything, if it is not what `RunConfig` has.
+        given: What the command line holds, by parameter; absent or empty values count as not given.
+        defaults: What holds where neither names it, if it differs from the table's default.
 
     Raises:
         UsageError: Something contradicts, is unknown or out of range.
     """
     from unlearnbench.running.config import make_config
 
-    values = said(given)
+    values = given_values(given)
     for key, value in (defaults or {}).items():
         group = next((group for group in ALTERNATIVES if key in group), {key})
         if not group & values.keys() and not (key == "forget_ratio" and values.get("protocol") == "poison"):
@@ -181,37 +124,33 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
     return make_config(values, "The command line")
 
 
-def said(given: dict[str, Any]) -> dict[str, Any]:
-    """Gather what the options and the run file they name say: keys of `RunConfig`, none that was not given.
+def given_values(given: dict[str, Any]) -> dict[str, Any]:
+    """Gather what the options and the run file they name hold: keys of `RunConfig`, none that was not given.
 
     Args:
-        given: What the command line says, by parameter; absent or empty values say nothing.
+        given: What the command line holds, by parameter; absent or empty values count as not given.
 
     Raises:
         UsageError: Options contradict each other, or the run file is wrong.
     """
     from unlearnbench.running.config import make_config, read_run_file
 
-    flags = {"offline", "skip_missing", "isolate", "deterministic"}
-    given = {
-        key: value
-        for key, value in given.items()
-        if value is not None and value not in ((), {}) and not (key in flags and value is False)
-    }
-    file, assigned = given.pop("config", None), given.pop("set_", {})
-    told_here = {
-        key: split_names(value) if key in NAMES else list(value) if key == "disable_plugins" else value
-        for key, value in given.items()
-    }
-    if {"repetitions", "seeds"} <= told_here.keys():
+    options_given = {key: value for key, value in given.items() if value is not None and value not in ((), {})}
+    file, assigned = options_given.pop("config", None), options_given.pop("set", {})
+    for key, value in options_given.items():
+        if key in NAMES:
+            options_given[key] = split_names(value)
+        elif isinstance(value, tuple):
+            options_given[key] = list(value)
+    if {"repetitions", "seeds"} <= options_given.keys():
         raise UsageError("--repetitions and --seeds exclude each other.", "--seeds names the repetitions themselves.")
     values: dict[str, Any] = {}
     if file is not None:
         values = read_run_file(file)
         make_config(values, f"Run file {file}")
-        told = {key for group in ALTERNATIVES if group & told_here.keys() for key in group}
-        values = {key: value for key, value in values.items() if key not in told}
-    values |= told_here
+        replaced = {key for group in ALTERNATIVES if group & options_given.keys() for key in group}
+        values = {key: value for key, value in values.items() if key not in replaced}
+    values |= options_given
     if assigned:
         values["set"] = {**values.get("set", {}), **assigned}
     return values

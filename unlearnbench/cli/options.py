@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -28,27 +27,30 @@ def width_of_tables() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def integers(flag: str) -> Callable[[Any, Any, str | None], list[int] | None]:
-    """Make a callback that reads whole numbers separated by commas."""
+def integers(context: Any, parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """Read whole numbers separated by commas."""
+    if text is None:
+        return None
+    numbers = []
+    for item in text.split(","):
+        try:
+            numbers.append(int(item))
+        except ValueError:
+            raise UsageError(
+                f"{parameter.opts[0]} {text}: {item.strip()!r} is not a whole number.", "Example: 3,4"
+            ) from None
+    return numbers
 
-    def read(context: Any, parameter: Any, text: str | None) -> list[int] | None:
-        if text is None:
-            return None
-        found = []
-        for item in text.split(","):
-            try:
-                found.append(int(item))
-            except ValueError:
-                raise UsageError(f"{flag} {text}: {item.strip()!r} is not a whole number.", "Example: 3,4") from None
-        return found
 
-    return read
+def text(context: Any, parameter: Any, text: str | None) -> str | None:
+    """Take a text as it is."""
+    return text
 
 
 def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | list[tuple[int, int]] | None:
     """Read what to forget: numbers of nodes, or pairs of them joined by a hyphen, separated by commas."""
     if text is None or not re.search(r"\d\s*-", text):
-        return integers("--forget")(context, parameter, text)
+        return integers(context, parameter, text)
     pairs = []
     for item in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from unlearnbench.cli.grid import grid, said, settings
+from unlearnbench.cli.grid import given_values, grid, options_of_run_alone, settings
 
 
 @click.command("run", short_help="Run methods on datasets and print tables.")
-@grid(repetitions=3, forget_ratio=0.005)
+@grid()
 @click.option(
     "--experiment",
     metavar="NAME",
     help="A comparison that comes with the package; --datasets and --models narrow it, --methods are added.",
 )
-@click.option("--no-reference", is_flag=True, help="Do not run Retrain along.")
-@click.option(
-    "--save-state",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",
-)
+@options_of_run_alone()
 def command(
     dry_run: bool,
     tolerate_failures: bool,
     as_json: bool,
-    no_reference: bool,
     debug: bool,
     experiment: str | None,
     **given: Any,
@@ -51,11 +43,9 @@ def command(
     """  # noqa: D301
     from unlearnbench.cli.running import run_with_progress
 
-    if no_reference:
-        given["reference"] = False
     if experiment is None:
         return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
     from unlearnbench.experiments import configs, find_experiment
 
     found = find_experiment(experiment)
-    return run_with_progress(configs(found, said(given)), dry_run, tolerate_failures, found.tables, as_json)
+    return run_with_progress(configs(found, given_values(given)), dry_run, tolerate_failures, found.tables, as_json)

@@ -3,77 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, field_validator
+from pydantic.dataclasses import dataclass
 
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.protocol import Forget
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.registry.brackets import DEEPEST, Bracket, parse_bracket, split_names
 from unlearnbench.running import settings
+from unlearnbench.running.options import OPTIONS, Name, RunOptions
 from unlearnbench.task import Training
 
-Name = str | dict[str, Any]
-# Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
-MOST_REPETITIONS = 10_000
-MOST_THREADS = 1024
 
-
-class RunConfig(BaseModel):
-    """Every setting of `unlearnbench run`; a run file has the same keys.
-
-    An entry of `methods`, `datasets` or `models` is a bracket, or a table whose lists are
-    multiplied out: `{name = "graphrevoker", sem_weight = [0, 1]}`.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    methods: list[Name] = Field(default_factory=list, description="Unlearners.")
-    datasets: list[Name] = Field(default=["digits"], description="Datasets.")
-    models: list[Name] = Field(default=["gcn"], description="Base models.")
-    protocol: Literal["www24", "poison"] = Field(default="www24", description="What is forgotten, and how judged.")
-    repetitions: int = Field(default=3, ge=1, le=MOST_REPETITIONS, description="How many repetitions: 0, 1, ...")
-    seeds: list[int] | None = Field(default=None, description="Which repetitions, instead of their number.")
-    forget_ratio: float | None = Field(default=None, description="Share of all nodes to forget; default 0.005.")
-    forget_count: int | None = Field(default=None, description="Number of nodes to forget.")
-    forget: list[int] | list[tuple[int, int]] | None = Field(default=None, description="Ids of what to forget.")
-    forget_kind: Literal["node", "edge"] = Field(default="node", description="What is forgotten.")
-    num_shards: int | None = Field(default=None, ge=1, description="Shards of every sharded method.")
-    epochs: int | None = Field(default=None, ge=1, description="Epochs of training.")
-    batch_size: int | None = Field(default=None, ge=1, description="Nodes of a step; default: the whole shard.")
-    train: Literal["lockstep", "one-by-one"] = Field(default="lockstep", description="How networks are trained.")
-    set: dict[str, Any] = Field(default_factory=dict, description="training.KEY, model.KEY, poison.KEY or seed.")
-    out: Path = Field(default=Path("results"), description="Results folder.")
-    data_root: Path | None = Field(default=None, description="Where datasets lie.")
-    offline: bool = Field(default=False, description="Download nothing.")
-    skip_missing: bool = Field(default=False, description="Leave out datasets that cannot be had.")
-    split: int | Literal["folds"] | None = Field(default=None, description="Which split of a file's masks.")
-    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:INDEX.")
-    threads: int = Field(default=1, ge=1, le=MOST_THREADS, description="Threads of torch.")
-    deterministic: bool = Field(default=False, description="Refuse operations that may give other bits each time.")
-    overwrite: Literal["only-missing", "busy", "never", "always"] = Field(
-        default="only-missing", description="What to rerun."
-    )
-    reference: bool = Field(default=True, description="Run Retrain along.")
-    save_state: Path | None = Field(default=None, description="Where to keep the deployed parameters.")
-    disable_plugins: list[str] = Field(default_factory=list, description="Plugins that are not loaded.")
-    isolate: bool = Field(default=False, description="Give each cell a process of its own.")
-    cell_timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Seconds a cell may take; it has its own process then."
-    )
-    jobs: int = Field(default=1, ge=1, description="Cells that run at once, each in its own process if more than 1.")
-    backend: Literal["local", "dask"] = Field(default="local", description="Where cells run: here, or on a cluster.")
-    scheduler: str | None = Field(default=None, description="Address of the dask scheduler: tcp://HOST:8786.")
-    distribute: Literal["cells", "members"] = Field(
-        default="cells",
-        description="What the workers of a cluster are given: whole cells, or members of one after the other.",
-    )
-    shard: tuple[int, int] | None = Field(default=None, description="Which part of the cells: i/n, i from 1.")
+@dataclass(config=ConfigDict(extra="forbid"), frozen=True, kw_only=True)
+class RunConfig(RunOptions):
+    """The options of a run, checked. A run file has the same keys."""
 
     @field_validator("methods", "datasets", "models", mode="before")
     @classmethod
@@ -106,8 +57,8 @@ class RunConfig(BaseModel):
     @field_validator("shard", mode="before")
     @classmethod
     def _read_shard(cls, value: Any) -> Any:
-        if value is None:
-            return None
+        if value is None or isinstance(value, tuple):
+            return value
         match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", value) if isinstance(value, str) else None
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise ValueError("expected i/n with 1 <= i <= n, such as 2/8")
@@ -117,6 +68,13 @@ class RunConfig(BaseModel):
     def is_isolated(self) -> bool:
         """Tell whether each cell has a process of its own."""
         return self.isolate or self.cell_timeout is not None or self.jobs > 1
+
+    @field_validator("cell_timeout")
+    @classmethod
+    def _refuse_infinity(cls, seconds: float | None) -> float | None:
+        if seconds is not None and not math.isfinite(seconds):
+            raise ValueError("expected a finite number")
+        return seconds
 
     @field_validator("out", "data_root", "save_state")
     @classmethod
@@ -221,13 +179,11 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
     Raises:
         UsageError: An unknown key or a value out of range; names source, key and what is right.
     """
-    unknown = [key for key in values if key not in RunConfig.model_fields]
+    unknown = [key for key in values if key not in OPTIONS]
     if unknown:
-        close = nearest(unknown[0], RunConfig.model_fields, 1)
+        close = nearest(unknown[0], OPTIONS, 1)
         guess = f"Did you mean {close[0]}? " if close else ""
-        raise UsageError(
-            f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(RunConfig.model_fields)}."
-        )
+        raise UsageError(f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(OPTIONS)}.")
     if values.get("seeds") is not None and "repetitions" in values:
         raise UsageError(f"{source}: seeds and repetitions are both given.", "Use one of them.")
     settings = values.get("set")

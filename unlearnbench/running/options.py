@@ -1,0 +1,157 @@
+"""The options of a run: one row each with its type, default and help.
+
+The command line, run files and `unlearnbench.run` are all made from this table; `config` checks the values.
+The module is light: `unlearnbench run --help` reads it and loads no pydantic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+from annotated_types import Ge, Gt, Le
+
+# Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
+MAX_REPETITIONS = 10_000
+MAX_THREADS = 1024
+
+Name = str | dict[str, Any]
+Count = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option looks on the command line.
+
+    Args:
+        help: One sentence.
+        names: The flags, if they are not `--name-of-the-field`.
+        metavar: What stands for the value.
+        shown: The default as `--help` shows it, if it is not the field's own; empty: none is shown.
+        reads: Which reader of `cli.options` reads the text, where the type alone does not say.
+        commands: The commands that have the option.
+    """
+
+    help: str
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    shown: str | None = None
+    reads: str = ""
+    commands: tuple[str, ...] = ("run", "audit")
+
+
+def option(default: Any, help: str, **look: Any) -> Any:
+    """Declare an option: its default, its help and how it looks on the command line (see `Flag`)."""
+    metadata = {"flag": Flag(help, **look)}
+    if isinstance(default, list | dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Every option of a run, in the order of `--help`.
+
+    An entry of `methods`, `datasets` or `models` is a bracket, or a table whose lists are
+    multiplied out: `{name = "graphrevoker", sem_weight = [0, 1]}`.
+    """
+
+    methods: list[Name] = option(
+        [], "Unlearners, with commas: sisa,graphrevoker[sem_weight=0].", names=("--methods", "-m"), metavar="NAMES"
+    )
+    datasets: list[Name] = option(["digits"], "Datasets.", names=("--datasets", "-d"), metavar="NAMES")
+    models: list[Name] = option(["gcn"], "Base models.", metavar="NAMES")
+    repetitions: Annotated[int, Ge(1), Le(MAX_REPETITIONS)] = option(3, "How many repetitions, 0 to R-1.")
+    seeds: list[int] | None = option(
+        None, "Which repetitions, instead of their number: 3,4.", metavar="LIST", reads="integers"
+    )
+    protocol: Literal["www24", "poison"] = option(
+        "www24", "Forget training nodes, or wrong nodes that are injected first."
+    )
+    forget_ratio: float | None = option(None, "Share of all nodes to forget.", shown="0.005")
+    forget_count: int | None = option(None, "Number of nodes to forget.")
+    forget: list[int] | list[tuple[int, int]] | None = option(
+        None, "The nodes to forget, 3,17; edges: 3-17,4-5.", metavar="IDS", reads="forgotten"
+    )
+    forget_kind: Literal["node", "edge"] = option("node", "What is forgotten.")
+    num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")
+    epochs: Count | None = option(None, "Epochs of training.", shown="100")
+    batch_size: Count | None = option(
+        None,
+        "Nodes of a step, with neighbours sampled as training.fanouts says.",
+        metavar="N",
+        shown="the whole shard",
+    )
+    train: Literal["lockstep", "one-by-one"] = option(
+        "lockstep", "Train networks together, or one by one to time each."
+    )
+    set: dict[str, Any] = option(
+        {},
+        "training.lr, .weight_decay or .fanouts, model.PARAMETER, poison.nodes, poison.edges or seed.",
+        metavar="KEY=VALUE",
+        reads="assignments",
+    )
+    out: Path = option(Path("results"), "Results folder.", metavar="DIR")
+    data_root: Path | None = option(
+        None, "Where datasets lie.", metavar="DIR", shown="UNLEARNBENCH_DATA, else your cache folder"
+    )
+    offline: bool = option(False, "Download nothing; UNLEARNBENCH_OFFLINE=1 says the same.")
+    skip_missing: bool = option(False, "Leave out datasets that cannot be had, and say which.")
+    split: int | Literal["folds"] | None = option(
+        None,
+        "Which split of the masks in file:PATH, or folds for the harness's own.",
+        metavar="K",
+        reads="split_choice",
+    )
+    device: str = option("auto", "auto, cpu, cuda or cuda:INDEX.", metavar="DEVICE")
+    threads: Annotated[int, Ge(1), Le(MAX_THREADS)] = option(1, "Threads of torch.")
+    deterministic: bool = option(False, "Fail, naming it, where an operation may give other bits each time (on a GPU).")
+    overwrite: Literal["only-missing", "busy", "never", "always"] = option(
+        "only-missing", "What to compute again; busy: also what was timed on a busy machine."
+    )
+    isolate: bool = option(False, "Give each cell a process of its own: what ends it ends no other.")
+    cell_timeout: Annotated[float, Gt(0)] | None = option(
+        None, "End a cell that takes longer, starting up included; implies --isolate.", metavar="SECONDS"
+    )
+    jobs: Count = option(1, "Run N cells at once; more than 1 implies --isolate, and gives no times.", metavar="N")
+    backend: Literal["local", "dask"] = option(
+        "local", "Run cells here, or on the workers of a dask cluster, which gives no times."
+    )
+    scheduler: str | None = option(
+        None, "The scheduler of the cluster, for --backend dask: tcp://HOST:8786.", metavar="ADDRESS"
+    )
+    distribute: Literal["cells", "members"] = option(
+        "cells", "What workers are given: cells, or the members of one cell after the other."
+    )
+    shard: tuple[int, int] | None = option(
+        None, "Run the I-th of N parts of the cells, for array jobs that share --out.", metavar="I/N", reads="text"
+    )
+    disable_plugins: list[str] = option(
+        [],
+        "Do not even import this plugin or distribution. Can be repeated.",
+        names=("--disable-plugin",),
+        metavar="NAME",
+    )
+    reference: bool = option(True, "Do not run Retrain along.", names=("--no-reference",), commands=("run",))
+    save_state: Path | None = option(
+        None,
+        "Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",
+        metavar="DIR",
+        commands=("run",),
+    )
+
+
+OPTIONS: Mapping[str, Flag] = {each.name: each.metadata["flag"] for each in fields(RunOptions)}
+"""The rows by name, the key of a run file."""
+
+
+def option_types() -> dict[str, Any]:
+    """Return the type of each option, limits included."""
+    return get_type_hints(RunOptions, include_extras=True)
+
+
+def option_default(name: str) -> Any:
+    """Return the default of an option."""
+    return getattr(RunOptions(), name)
