@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import command, install
+from plugin_samples import TOYS
 
 from unlearnbench.errors import UsageError
 from unlearnbench.experiments import configs, experiment_names, find_experiment
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.config import RunConfig
+from unlearnbench.running import lookup
+from unlearnbench.running import plan as planning
+from unlearnbench.running.config import RunConfig, make_config
 from unlearnbench.task import Training
 
 __all__ = ["command", "install"]
@@ -82,6 +86,27 @@ def test_grids_become_one_plan_with_every_cell_once(command: Any, monkeypatch: p
     told = command("run", "--experiment", "cost", "--dry-run")
     lines = [line for line in told.out.splitlines() if "steady" in line]
     assert len(lines) == len(set(lines)) == 3
+
+
+def test_a_plan_of_several_grids_reads_each_thing_once(
+    install: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("ub-toys", TOYS)
+    calls = Counter[str]()
+
+    def counted(module: Any, name: str) -> None:
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **more: calls.update([name]) or original(*given, **more))
+
+    counted(lookup, "load_graph")
+    counted(planning, "describe_machine")
+    counted(planning, "provenance")
+    grid = {"datasets": ["toy", "digits"], "methods": ["steady"], "repetitions": 1, "out": tmp_path, "device": "cpu"}
+    grids = [make_config({**grid, "epochs": epochs}) for epochs in (1, 2, 3)]
+    plan = planning.make_plan(grids, load_catalogue())
+    assert calls == {"load_graph": 2, "describe_machine": 1, "provenance": 1}
+    alone = [planning.make_plan(each, load_catalogue()) for each in grids]
+    assert [cell.key for cell in plan.cells] == [cell.key for each in alone for cell in each.cells]
 
 
 def test_a_dataset_that_cannot_be_had_stops_a_run_unless_it_may_be_skipped(command: Any, tmp_path: Path) -> None:

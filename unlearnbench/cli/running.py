@@ -27,7 +27,7 @@ from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.execute import Compute, execute, identical
-from unlearnbench.running.plan import Plan, join_plans, make_plan, take_shard
+from unlearnbench.running.plan import Plan, make_plan, take_shard
 from unlearnbench.running.progress import Lines, compute_with_bar
 from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Training
@@ -60,7 +60,7 @@ def run_with_progress(
         The exit code.
     """
     catalogue = checked_catalogue(configs[0])
-    plan = take_shard(join_plans([make_plan(config, catalogue) for config in configs]), configs[0].shard)
+    plan = take_shard(make_plan(configs, catalogue), configs[0].shard)
     show_settings(plan)
     if dry_run:
         list_cells(plan, as_json)

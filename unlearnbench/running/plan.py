@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from unlearnbench.component import Spec
 from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import NothingMatchedError
 from unlearnbench.graph import Graph
@@ -74,8 +76,13 @@ class Plan:
     notices: list[str] = field(default_factory=list)
 
 
-def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
+def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> Plan:
     """Look everything up and check everything, before any training.
+
+    Args:
+        config: One grid, or several that go to one store with the same device and threads: each cell
+            and each dataset is then in the plan once.
+        catalogue: Where components are found.
 
     Raises:
         UsageError: An unknown name, a setting out of range, a device that is absent, a module that
@@ -83,58 +90,61 @@ def make_plan(config: RunConfig, catalogue: Catalogue) -> Plan:
             fit a dataset.
         NothingMatchedError: There is no cell.
     """
-    device = choose_device(config.device, elsewhere=config.backend != "local" and config.distribute == "cells")
-    torch.set_num_threads(config.threads)
+    configs = [config] if isinstance(config, RunConfig) else list(config)
+    first = configs[0]
+    device = choose_device(first.device, elsewhere=first.backend != "local" and first.distribute == "cells")
+    torch.set_num_threads(first.threads)
     allocator = steady_allocator()
-    forget, training = config.forget_amount(), config.training_settings()
-    methods = chosen_methods(config, catalogue)
-    models = chosen_models(config, catalogue)
-    datasets = without_duplicates(chosen_datasets(config, catalogue))
+    grids = [_look_up(each, catalogue) for each in configs]
     metrics, left_out = available_metrics(catalogue)
-    if not (methods and models and datasets):
-        raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
-    check_requirements([*datasets, *models, *methods])
-    graphs, said = load_graphs(datasets, data_root(config.data_root), config.offline, config.skip_missing)
-    datasets = [dataset for dataset in datasets if dataset.label in graphs]
-    cells = []
-    for dataset in datasets:
-        checksum = graphs[dataset.label].checksum()
-        rules = Protocol(
-            config.protocol, forget=forget, own_split=graphs[dataset.label].split is not None, poison=config.poison()
-        )
-        for model in models:
-            for repetition in config.repetition_numbers():
-                cells += [
-                    Cell(rules, dataset, checksum, model, method, training, repetition,
-                         config.base_seed(), device.type)
-                    for method in methods
-                ]  # fmt: skip
-    check_cells(cells, graphs)
+    datasets = without_duplicates(dataset for grid in grids for dataset in grid.datasets)
+    graphs, notices = load_graphs(datasets, data_root(first.data_root), first.offline, first.skip_missing)
+    checksums = {label: graph.checksum() for label, graph in graphs.items()}
+    cells: dict[str, Cell] = {}
+    for grid in grids:
+        made = list(grid.cells(graphs, checksums, device))
+        check_cells(made, graphs)
+        for cell in made:
+            cells.setdefault(cell.key, cell)
     machine = describe_machine()
     versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    context = RunContext(device, config.threads, machine["id"], metrics, versions, deterministic=config.deterministic)
-    plan = Plan(cells, [], graphs, Store(config.out, machine["id"]), context, config, machine, config.save_state)
-    plan.notices += said + left_out
-    select_missing(plan, config.overwrite)
+    context = RunContext(device, first.threads, machine["id"], metrics, versions, deterministic=first.deterministic)
+    store = Store(first.out, machine["id"])
+    plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
+    plan.notices += notices + left_out
+    select_missing(plan, first.overwrite)
     return plan
 
 
-def join_plans(plans: Sequence[Plan]) -> Plan:
-    """Make one plan of several grids that go to one store: each cell and each dataset once.
+@dataclass(frozen=True)
+class _Grid:
+    """What the settings of one grid name, looked up."""
 
-    Args:
-        plans: At least one, made with the same store, device and threads.
-    """
-    whole = replace(plans[0], cells=[], wanted=[], graphs={}, notices=[])
-    keys: set[str] = set()
-    for plan in plans:
-        whole.graphs = {**plan.graphs, **whole.graphs}
-        whole.notices += [notice for notice in plan.notices if notice not in whole.notices]
-        new = {cell.key for cell in plan.cells} - keys
-        whole.cells += [cell for cell in plan.cells if cell.key in new]
-        whole.wanted += [cell for cell in plan.wanted if cell.key in new]
-        keys |= new
-    return whole
+    config: RunConfig
+    methods: Sequence[Spec]
+    models: Sequence[Spec]
+    datasets: Sequence[Spec]
+
+    def cells(self, graphs: Mapping[str, Graph], checksums: Mapping[str, str], device: torch.device) -> Iterator[Cell]:
+        """Yield every point of the grid; a dataset that was left out has none."""
+        config = self.config
+        training, poison, seed = config.training_settings(), config.poison(), config.base_seed()
+        for dataset in self.datasets:
+            if dataset.label not in graphs:
+                continue
+            checksum, own_split = checksums[dataset.label], graphs[dataset.label].split is not None
+            rules = Protocol(config.protocol, forget=config.forget_amount(), own_split=own_split, poison=poison)
+            for model, repetition, method in product(self.models, config.repetition_numbers(), self.methods):
+                yield Cell(rules, dataset, checksum, model, method, training, repetition, seed, device.type)
+
+
+def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
+    methods, models = chosen_methods(config, catalogue), chosen_models(config, catalogue)
+    datasets = without_duplicates(chosen_datasets(config, catalogue))
+    if not (methods and models and datasets):
+        raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
+    check_requirements([*datasets, *models, *methods])
+    return _Grid(config, methods, models, datasets)
 
 
 def select_missing(plan: Plan, overwrite: Policy) -> None:
