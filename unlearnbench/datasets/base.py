@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
+from platformdirs import user_cache_path
 from torch import Tensor
 
 from unlearnbench.component import Component
+from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.datasets.checks import checked
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
@@ -59,26 +59,6 @@ class Dataset(Component, ABC):
             root: The data root.
         """
         return "needs no files"
-
-
-class GraphSize(NamedTuple):
-    """How large a published graph is.
-
-    Args:
-        nodes: Number of nodes, isolated ones too.
-        edges: Number of directed edges: an undirected one counts twice.
-        features: Number of features of a node.
-        classes: Number of classes.
-    """
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-
-    def __str__(self) -> str:
-        """Spell the numbers out."""
-        return f"{self.nodes} nodes, {self.edges} directed edges, {self.features} features, {self.classes} classes"
 
 
 def graph_size(graph: Graph) -> GraphSize:
@@ -188,24 +168,6 @@ def data_root(explicit: Path | None = None) -> Path:
 
 
 def cache_root() -> Path:
-    """Give the user's own data root, which need not exist yet."""
-    return user_cache_folder(sys.platform, os.environ, Path.home()) / "unlearnbench" / "data"
-
-
-def user_cache_folder(system: str, environment: Mapping[str, str], home: Path) -> Path:
-    """Find where a user's caches belong.
-
-    Args:
-        system: As `sys.platform` has it.
-        environment: The environment's variables.
-        home: The user's home.
-
-    Returns:
-        `XDG_CACHE_HOME` or `~/.cache`; on macOS `~/Library/Caches`; on Windows `LOCALAPPDATA`.
-    """
-    named = environment.get("LOCALAPPDATA" if system == "win32" else "XDG_CACHE_HOME", "")
-    # The XDG specification: a path that is not absolute is to be ignored.
-    if named and Path(named).is_absolute():
-        return Path(named)
-    usual = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
-    return home.joinpath(*usual.get(system, (".cache",)))
+    """Return the user's own data root, which need not exist yet."""
+    # `opinion` would put a folder `Cache` in between on Windows, `appauthor` one more.
+    return user_cache_path("unlearnbench", appauthor=False, opinion=False) / "data"
