@@ -519,13 +519,13 @@ def test_what_was_downloaded_is_compared_with_its_first_hash(tmp_path: Path, mon
     with pytest.raises(DataError, match=f"its SHA-256 is {OTHER}, that of the first download {HASH}") as caught:
         two_files().read(tmp_path)
     assert str(folder / "b") in caught.value.message
-    assert f"delete {folder / 'b.sha256'} too" in caught.value.hint
+    assert f"delete {folder / 'b.sha256'}." in caught.value.hint
     # Deleted and had again, it must be the same file still.
     (folder / "b").unlink()
     answer_with(b"other", monkeypatch)
     with pytest.raises(DataError, match=f"sent something else: its SHA-256 is {OTHER}") as caught:
         two_files().read(tmp_path)
-    assert f"delete {folder / 'b.sha256'} too" in caught.value.hint
+    assert f"delete {folder / 'b.sha256'}." in caught.value.hint
     (folder / "b.sha256").unlink()
     assert two_files().read(tmp_path) == {"a": b"data", "b": b"other"}
 

@@ -53,7 +53,7 @@ class Dataset(Component, ABC):
         """
 
     def presence(self, root: Path) -> str:
-        """Say in a few words whether the dataset's files are there; loads nothing.
+        """Report in a few words whether the dataset's files are there; loads nothing.
 
         Args:
             root: The data root.
@@ -62,7 +62,7 @@ class Dataset(Component, ABC):
 
 
 def graph_size(graph: Graph) -> GraphSize:
-    """Measure a graph."""
+    """Return the size of a graph."""
     return GraphSize(graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
 
 
@@ -85,7 +85,7 @@ def load_graph(dataset: Dataset, root: Path) -> Graph:
 
 
 def edge_statistics(graph: Graph) -> dict[str, int | bool]:
-    """Say what kind of edges a graph has.
+    """Count the kinds of edges of a graph.
 
     Returns:
         `pairs`: different unordered pairs of different nodes that are joined; `directed`:
@@ -113,13 +113,13 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
 
 
 def _ordered(keys: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Give the smaller and the larger position of each pair: int64 [k] each."""
+    """Return the smaller and the larger position of each pair: int64 [k] each."""
     first, second = keys // num_nodes, keys % num_nodes
     return torch.minimum(first, second), torch.maximum(first, second)
 
 
 def edge_homophily(graph: Graph) -> float | None:
-    """Measure the share of edges that join nodes of one class.
+    """Return the share of edges that join nodes of one class.
 
     Returns:
         A number from 0 to 1, over the columns of `edge_index` whose ends differ and both have
@@ -132,7 +132,7 @@ def edge_homophily(graph: Graph) -> float | None:
 
 
 def describe(graph: Graph) -> str:
-    """Say in one line how large a graph is and what kind of edges it has."""
+    """Describe in one line how large a graph is and what kind of edges it has."""
     kinds = edge_statistics(graph)
     words = [
         f"{graph.num_nodes} nodes",

@@ -10,7 +10,6 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from unlearnbench.datasets.base import Dataset, graph_size
 from unlearnbench.datasets.catalogue_of_graphs import GRAPHS, GraphRow, GraphSize
@@ -68,7 +67,8 @@ class PublishedGraph(Dataset):
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
             raise self._unfit(files, root, f"{type(error).__name__}: {error}") from None
         y = data.y.to(torch.int64)
-        split = mask_split(data.train_mask, data.val_mask, data.test_mask) if self.own_split else None
+        masks = (data.train_mask, data.val_mask, data.test_mask) if self.own_split else ()
+        split = Split(*(torch.nonzero(mask).flatten() for mask in masks)) if masks else None
         x, edge_index = data.x.to(torch.float32), data.edge_index.to(torch.int64).contiguous()
         graph = Graph(x, y, edge_index, torch.arange(len(y)), self.size.classes, split)
         found = graph_size(graph)._replace(classes=int(y.max()) + 1)
@@ -103,20 +103,6 @@ def _loader(row: GraphRow) -> Loader:
     module, _, name = row.loader.partition(":")
     loader: Loader = getattr(importlib.import_module(f"unlearnbench.datasets.{module}"), name)
     return loader
-
-
-def mask_split(train: Tensor, val: Tensor, test: Tensor) -> Split:
-    """Make a split of masks.
-
-    Args:
-        train: bool [n].
-        val: bool [n].
-        test: bool [n].
-
-    Returns:
-        Positions of the nodes where each mask is true.
-    """
-    return Split(*(torch.nonzero(mask).flatten() for mask in (train, val, test)))
 
 
 def published_graph(row: GraphRow) -> type[PublishedGraph]:

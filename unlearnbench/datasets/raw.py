@@ -123,28 +123,15 @@ class RawFiles:
                 contents[name] = path.read_bytes()
             except OSError as error:
                 raise DataError(f"Dataset {self.dataset}: {path} cannot be read: {error.strerror}.") from None
-            self.check_file(name, path, contents[name])
+            try:
+                self._check(name, path, contents[name])
+            except DataError as error:
+                remedy = f"Delete it and run again to download it, or put the file from {self.urls[name]} in its place."
+                raise DataError(
+                    f"Dataset {self.dataset}: {path} is damaged or not the right file: {error.message}",
+                    f"{remedy} {error.hint}".rstrip(),
+                ) from None
         return contents
-
-    def check_file(self, name: str, path: Path, content: bytes) -> None:
-        """Check one file that lies on the disk.
-
-        Args:
-            name: A key of `urls`.
-            path: Where it lies.
-            content: What it holds.
-
-        Raises:
-            DataError: Names the file, what is wrong with it and the remedy.
-        """
-        try:
-            self._check(name, path, content)
-        except DataError as error:
-            raise DataError(
-                f"Dataset {self.dataset}: {path} is damaged or not the right file: {error.message}",
-                f"Delete it and run again to download it, or put the file from {self.urls[name]} in its place."
-                + (f" {error.hint}" if error.hint else ""),
-            ) from None
 
     def _check(self, name: str, path: Path, content: bytes) -> None:
         """Compare the content with the file's hash, and look into it unless the hash is the published one."""
@@ -156,7 +143,7 @@ class RawFiles:
         if expected is not None and found != expected:
             raise DataError(
                 f"its SHA-256 is {found}, that of the first download {expected}.",
-                f"If another file is right, delete {path}{HASH_SUFFIX} too.",
+                f"If the new file is the right one, delete {path}{HASH_SUFFIX}.",
             )
         if published is None:
             self.check(name, content)
@@ -198,13 +185,7 @@ class RawFiles:
 
 
 def recorded_hash(path: Path) -> str | None:
-    """Read the SHA-256 that the first download of a file wrote beside it.
-
-    Args:
-        path: The file, there or not.
-
-    Returns:
-        None where there is no such record: the file was put in place by hand, or its hash is in the catalogue.
+    """Return the SHA-256 that the first download of a file wrote beside it, None where there is no such record.
 
     Raises:
         DataError: The record cannot be read.
@@ -223,11 +204,7 @@ def recorded_hash(path: Path) -> str | None:
 
 
 class _Deadline:
-    """Ends a download that takes too long: what pooch calls a progress bar, the one thing it calls as bytes arrive.
-
-    Args:
-        seconds: How long the whole may take.
-    """
+    """The end of a download that takes too long, as a progress bar: pooch calls nothing else while bytes arrive."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -238,11 +215,10 @@ class _Deadline:
         if time.monotonic() > self.end:
             raise TimeoutError(f"not done after {self.seconds:g} s")
 
-    def reset(self) -> None:
-        """Do nothing: pooch calls it at the end."""
-
     def close(self) -> None:
-        """Do nothing: pooch calls it at the end."""
+        """Do nothing: pooch calls it at the end, and `reset` too."""
+
+    reset = close
 
 
 def fetch(url: str, seconds: float = DOWNLOAD_SECONDS) -> bytes:
@@ -267,9 +243,8 @@ def fetch(url: str, seconds: float = DOWNLOAD_SECONDS) -> bytes:
     )
     content = io.BytesIO()
     downloader(url, content, None)
-    length = len(content.getbuffer())
-    if length < deadline.total:
-        raise OSError(f"the answer breaks off after {length} of {deadline.total} bytes")
+    if content.tell() < deadline.total:
+        raise OSError(f"the answer breaks off after {content.tell()} of {deadline.total} bytes")
     return content.getvalue()
 
 
