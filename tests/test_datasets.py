@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import http.server
 import io
 import pickle
+import shutil
+import ssl
+import subprocess
+import sys
 import threading
-import urllib.request
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,37 +21,36 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from graph_samples import CLASSES, FEATURES, NODES, Bomb, npz, planetoid_files
+from graph_samples import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    ROWS,
+    SMALL,
+    Bomb,
+    npz,
+    planetoid_files,
+    small,
+    small_planetoid,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.datasets import Amazon, Planetoid
 
-from unlearnbench.datasets import raw
-from unlearnbench.datasets.base import (
-    Dataset,
-    GraphSize,
-    data_root,
-    edge_statistics,
-    graph_size,
-    load_graph,
-    user_cache_folder,
-)
+from unlearnbench.datasets import pyg, raw
+from unlearnbench.datasets.base import Dataset, cache_root, data_root, edge_statistics, graph_size, load_graph
+from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
-from unlearnbench.datasets.npz import NPZ_ARRAYS, AmazonPhoto, check_npz_file
 from unlearnbench.datasets.pickles import read_pickle
-from unlearnbench.datasets.published import PublishedGraph
-from unlearnbench.datasets.pyg import (
-    CiteSeer,
-    Cora,
-    PlanetoidDataset,
-    PubMed,
-    PygDataset,
-)
+from unlearnbench.datasets.published import PublishedGraph, published_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.datasets.sbm import StochasticBlockModel
-from unlearnbench.datasets.social import BlogCatalog
 from unlearnbench.errors import DataError, UsageError, WriteError
 from unlearnbench.graph import Graph
+
+Cora, CiteSeer, PubMed, AmazonPhoto, BlogCatalog = (
+    published_graph(ROWS[name]) for name in ("cora", "citeseer", "pubmed", "amazon-photo", "blogcatalog")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -73,14 +80,15 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
         data_root(tmp_path / "file")
 
 
-def test_the_cache_lies_where_each_system_keeps_caches(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    assert user_cache_folder("linux", {}, home) == home / ".cache"
-    assert user_cache_folder("linux", {"XDG_CACHE_HOME": str(tmp_path)}, home) == tmp_path
-    assert user_cache_folder("linux", {"XDG_CACHE_HOME": "relative"}, home) == home / ".cache"
-    assert user_cache_folder("darwin", {}, home) == home / "Library" / "Caches"
-    assert user_cache_folder("win32", {"LOCALAPPDATA": str(tmp_path)}, home) == tmp_path
-    assert user_cache_folder("win32", {}, home) == home / "AppData" / "Local"
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder of Linux")
+def test_the_cache_lies_where_linux_keeps_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "unlearnbench" / "data"
+    for unset in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unset)
+        assert cache_root() == tmp_path / "home" / ".cache" / "unlearnbench" / "data"
+    assert list(tmp_path.iterdir()) == []
 
 
 # Checks on entry
@@ -192,12 +200,6 @@ def test_what_is_no_whole_pickle_is_an_error_of_ours(content: bytes) -> None:
 # Planetoid: small files made in the same format
 
 
-class Small(PlanetoidDataset):
-    name = "small"
-    title = "Small"
-    size = GraphSize(NODES, 2 * NODES, FEATURES, CLASSES)
-
-
 @pytest.fixture
 def small_root(tmp_path: Path) -> Path:
     folder = tmp_path / "root" / "Planetoid" / "Small" / "raw"
@@ -214,7 +216,7 @@ def listing(folder: Path) -> list[str]:
 @pytest.mark.usefixtures("no_network")
 def test_files_in_place_are_read_without_network_and_nothing_is_written(small_root: Path, own_cache: Path) -> None:
     before = listing(small_root)
-    graph = load_graph(Small(), small_root)
+    graph = load_graph(small_planetoid(), small_root)
     assert torch.equal(graph.x[:, 0], torch.arange(NODES).float())
     assert torch.equal(graph.y, torch.arange(NODES) % CLASSES)
     assert torch.equal(graph.ids, torch.arange(NODES))
@@ -241,7 +243,7 @@ def test_a_damaged_file_is_named_with_the_way_out(small_root: Path, part: str, c
     path = small_root / "Planetoid" / "Small" / "raw" / f"ind.small.{part}"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
-        Small().load(small_root)
+        small_planetoid().load(small_root)
     assert str(path) in caught.value.message
     assert f"{Planetoid.url}/ind.small.{part}" in caught.value.hint
     assert path.read_bytes() == content
@@ -252,17 +254,15 @@ def test_files_that_do_not_fit_together_are_refused(small_root: Path) -> None:
     path = small_root / "Planetoid" / "Small" / "raw" / "ind.small.tx"
     path.write_bytes(pickle.dumps(np.ones((5, FEATURES + 1), dtype=np.float32)))
     with pytest.raises(DataError, match="do not make this graph") as caught:
-        Small().load(small_root)
+        small_planetoid().load(small_root)
     assert str(path.parent) in caught.value.message
 
 
 @pytest.mark.usefixtures("no_network")
 def test_another_graph_under_the_name_is_refused(small_root: Path) -> None:
-    class Larger(Small):
-        size = Small.size._replace(edges=2 * NODES + 2)
-
+    larger = replace(SMALL, size=SMALL.size._replace(edges=2 * NODES + 2))
     with pytest.raises(DataError, match=f"{2 * NODES} directed edges.*published.*{2 * NODES + 2} directed"):
-        Larger().load(small_root)
+        small_planetoid(larger).load(small_root)
 
 
 # Amazon: small archives
@@ -270,13 +270,10 @@ def test_another_graph_under_the_name_is_refused(small_root: Path) -> None:
 
 @pytest.mark.usefixtures("no_network")
 def test_an_archive_is_read_as_pyg_reads_it(tmp_path: Path) -> None:
-    class SmallPhoto(AmazonPhoto):
-        size = GraphSize(3, 4, 2, 2)
-
     folder = tmp_path / "Amazon" / "Photo" / "raw"
     folder.mkdir(parents=True)
     (folder / "amazon_electronics_photo.npz").write_bytes(npz())
-    graph = load_graph(SmallPhoto(), tmp_path)
+    graph = load_graph(small(AmazonPhoto, GraphSize(3, 4, 2, 2)), tmp_path)
     assert graph.x.tolist() == [[1, 0], [0, 1], [0, 0]]
     assert sorted(graph.edge_index.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
     with pytest.raises(DataError, match="published: 7650 nodes"):
@@ -294,22 +291,22 @@ def test_an_archive_is_read_as_pyg_reads_it(tmp_path: Path) -> None:
 )
 def test_a_damaged_archive_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        check_npz_file("a.npz", content)
+        pyg.AMAZON.check("a.npz", content)
 
 
 def test_a_sound_archive_passes() -> None:
-    check_npz_file("a.npz", npz())
-    assert set(np.load(io.BytesIO(npz())).files) == set(NPZ_ARRAYS)
+    pyg.AMAZON.check("a.npz", npz())
+    assert set(np.load(io.BytesIO(npz())).files) == {*pyg.MATRICES, "labels"}
 
 
 # Missing files
 
 
 @pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto()])
-def test_file_names_and_folders_are_those_of_pyg(dataset: PygDataset) -> None:
+def test_file_names_and_folders_are_those_of_pyg(dataset: PublishedGraph) -> None:
     files = dataset.raw_files()
-    if isinstance(dataset, PlanetoidDataset):
-        stub: Any = SimpleNamespace(name=dataset.title, root="Planetoid", split="public")
+    if files.folder.startswith("Planetoid"):
+        stub: Any = SimpleNamespace(name=Path(files.folder).parent.name, root="Planetoid", split="public")
         names, folder = Planetoid.raw_file_names.fget(stub), Planetoid.raw_dir.fget(stub)
     else:
         stub = SimpleNamespace(name="photo", root="Amazon")
@@ -324,8 +321,13 @@ def accept(name: str, content: bytes) -> None:
         raise DataError("it is a page.")
 
 
-def two_files() -> RawFiles:
-    return RawFiles("two", "Two/raw", {"a": "https://example.org/data/a", "b": "https://example.org/data/b"}, accept)
+def two_files(**sha256: str | None) -> RawFiles:
+    urls = {name: f"https://example.org/data/{name}" for name in "ab"}
+    return RawFiles("two", "Two/raw", urls, accept, sha256=sha256)
+
+
+def shown(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def test_only_what_is_missing_is_fetched_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +350,7 @@ def test_a_page_sent_instead_of_data_is_not_kept(tmp_path: Path, monkeypatch: py
     with pytest.raises(DataError, match="/data/b sent something else: it is a page") as caught:
         two_files().read(tmp_path)
     assert "1 of 2 files are missing" in caught.value.message
-    assert [path.name for path in (tmp_path / "Two" / "raw").iterdir() if not path.name.startswith(".")] == ["a"]
+    assert shown(tmp_path / "Two" / "raw") == ["a", "a.sha256"]
 
 
 def test_jobs_that_share_a_root_fetch_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,7 +396,7 @@ def test_what_a_root_that_cannot_be_written_lacks_goes_to_the_cache(
     (tmp_path / "root").write_text("")
     folder = two_files().find(tmp_path / "root")
     assert own_cache in folder.parents
-    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == ["a", "b"]
+    assert shown(folder) == ["a", "a.sha256", "b", "b.sha256"]
     monkeypatch.setattr(raw, "fetch", lambda url, seconds: pytest.fail("fetched again"))
     assert two_files().find(tmp_path / "root") == folder
 
@@ -408,22 +410,203 @@ def test_with_nowhere_to_write_the_message_names_the_root(tmp_path: Path, monkey
     assert str(tmp_path / "file" / "root" / "Two" / "raw") in caught.value.hint
 
 
-def test_a_fetch_gives_the_whole_content_or_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data").write_bytes(b"0123456789" * 300_000)
-    assert raw.fetch((tmp_path / "data").as_uri()) == b"0123456789" * 300_000
+class Answers(http.server.BaseHTTPRequestHandler):
+    content = b"0123456789" * 300_000
+
+    def do_GET(self) -> None:
+        self.send_response(404 if self.path == "/absent" else 200)
+        # A server that breaks off announces more than it sends.
+        self.send_header("Content-Length", str(len(self.content) + (5 if self.path == "/broken" else 0)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def serve(monkeypatch: pytest.MonkeyPatch, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as served:
+        if context is not None:
+            served.socket = context.wrap_socket(served.socket, server_side=True)
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{served.server_address[1]}"
+        served.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with serve(monkeypatch) as address:
+        yield f"http://{address}"
+
+
+def test_a_fetch_gives_the_whole_content_or_fails(server: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert raw.fetch(f"{server}/data") == Answers.content
     with pytest.raises(OSError, match="absent"):
-        raw.fetch((tmp_path / "absent").as_uri())
+        raw.fetch(f"{server}/absent")
+    assert capfd.readouterr() == ("", "")
     with pytest.raises(TimeoutError, match="not done"):
-        raw.fetch((tmp_path / "data").as_uri(), -1)
+        raw.fetch(f"{server}/data", -1)
 
 
-def test_an_answer_that_breaks_off_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Answer(io.BytesIO):
-        headers = {"Content-Length": "10"}
+def test_an_answer_that_breaks_off_is_not_taken(server: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"[Bb]r(eaks|oke)"):
+        raw.fetch(f"{server}/broken")
+    files = RawFiles("one", "One/raw", {"broken": f"{server}/broken"}, accept)
+    with pytest.raises(DataError, match="1 of 1 files are missing"):
+        files.find(tmp_path)
+    assert shown(tmp_path / "One" / "raw") == []
 
-    monkeypatch.setattr(urllib.request, "urlopen", lambda request, timeout: Answer(b"01234"))
-    with pytest.raises(raw.http.client.IncompleteRead):
+
+def test_an_answer_that_breaks_off_is_not_taken_where_requests_does_not_see_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Downloader:
+        def __init__(self, progressbar: Any, **settings: Any) -> None:
+            self.progressbar = progressbar
+
+        def __call__(self, url: str, file: io.BytesIO, pooch: None) -> None:
+            self.progressbar.total = 10
+            file.write(b"01234")
+
+    monkeypatch.setattr(raw.pooch, "HTTPDownloader", Downloader)
+    with pytest.raises(OSError, match="breaks off after 5 of 10 bytes"):
         raw.fetch("https://example.org/data")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([*words.split(), "-keyout", key, "-out", own], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own, key)
+    for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    with serve(monkeypatch, context) as address:
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            raw.fetch(f"https://{address}/data")
+        monkeypatch.setenv("SSL_CERT_FILE", str(own))
+        assert raw.fetch(f"https://{address}/data") == Answers.content
+
+
+# Hashes
+
+
+HASH, OTHER = sha256(b"data").hexdigest(), sha256(b"other").hexdigest()
+
+
+def answer_with(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "fetch", lambda url, seconds: content)
+
+
+def test_the_first_download_writes_the_hash_where_none_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_with(b"data", monkeypatch)
+    folder = two_files(a=HASH, b=None).find(tmp_path)
+    assert shown(folder) == ["a", "b", "b.sha256"]
+    assert (folder / "b.sha256").read_text() == f"{HASH}  b\n"
+
+
+def test_what_was_downloaded_is_compared_with_its_first_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_with(b"data", monkeypatch)
+    folder = two_files().find(tmp_path)
+    (folder / "b").write_bytes(b"other")
+    with pytest.raises(DataError, match=f"its SHA-256 is {OTHER}, that of the first download {HASH}") as caught:
+        two_files().read(tmp_path)
+    assert str(folder / "b") in caught.value.message
+    assert f"delete {folder / 'b.sha256'}." in caught.value.hint
+    # Deleted and had again, it must be the same file still.
+    (folder / "b").unlink()
+    answer_with(b"other", monkeypatch)
+    with pytest.raises(DataError, match=f"sent something else: its SHA-256 is {OTHER}") as caught:
+        two_files().read(tmp_path)
+    assert f"delete {folder / 'b.sha256'}." in caught.value.hint
+    (folder / "b.sha256").unlink()
+    assert two_files().read(tmp_path) == {"a": b"data", "b": b"other"}
+
+
+def test_a_record_that_is_no_hash_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_with(b"data", monkeypatch)
+    folder = two_files().find(tmp_path)
+    (folder / "a.sha256").write_bytes(b"\xff\x00")
+    with pytest.raises(DataError, match=r"a\.sha256 holds no SHA-256"):
+        two_files().read(tmp_path)
+    (folder / "a.sha256").unlink()
+    (folder / "a.sha256").mkdir()
+    with pytest.raises(DataError, match=r"a\.sha256 cannot be read"):
+        two_files().read(tmp_path)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_file_put_in_place_needs_no_record_and_gets_none(tmp_path: Path) -> None:
+    folder = tmp_path / "Two" / "raw"
+    folder.mkdir(parents=True)
+    for name in "ab":
+        (folder / name).write_bytes(b"data")
+    assert two_files(a=HASH).read(tmp_path) == {"a": b"data", "b": b"data"}
+    assert shown(folder) == ["a", "b"]
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_file_with_another_hash_than_the_published_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "Two" / "raw" / "a"
+    path.parent.mkdir(parents=True)
+    for name in "ab":
+        path.with_name(name).write_bytes(b"other")
+    # What stands beside the file does not make it the published one.
+    path.with_name("a.sha256").write_text(f"{OTHER}  a\n")
+    with pytest.raises(DataError, match=f"its SHA-256 is {OTHER}, that of the published file {HASH}") as caught:
+        two_files(a=HASH).read(tmp_path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint.startswith("Delete it and run again")
+    assert "https://example.org/data/a" in caught.value.hint
+    assert path.read_bytes() == b"other"
+
+
+def test_a_download_with_another_hash_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_with(b"other", monkeypatch)
+    with pytest.raises(DataError, match=f"data/a sent something else: its SHA-256 is {OTHER}.*{HASH}"):
+        two_files(a=HASH).find(tmp_path)
+    assert shown(tmp_path / "Two" / "raw") == []
+
+
+def test_the_content_is_looked_into_unless_the_hash_is_the_published_one(tmp_path: Path) -> None:
+    page = b"<html>"
+    folder = tmp_path / "Two" / "raw"
+    folder.mkdir(parents=True)
+    for name in "ab":
+        (folder / name).write_bytes(page)
+    pinned = sha256(page).hexdigest()
+    (folder / "b.sha256").write_text(pinned)
+    with pytest.raises(DataError, match="b is damaged or not the right file: it is a page"):
+        two_files(a=pinned).read(tmp_path)
+
+
+def test_hashes_in_the_catalogue_are_whole() -> None:
+    known = {f"{row.folder}/{file}": known for row in ROWS.values() for file, known in row.files.items() if known}
+    assert len(set(known.values())) == len(known) == 24
+    assert {path.split("/")[0] for path in known} == {"Planetoid"}
+    assert all(len(value) == 64 and set(value) <= set("0123456789abcdef") for value in known.values())
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_published_file_that_was_changed_is_refused(real_data: Path, tmp_path: Path) -> None:
+    source, folder = (root / ROWS["cora"].folder for root in (real_data, tmp_path))
+    folder.mkdir(parents=True)
+    for name in ROWS["cora"].files:
+        (folder / name).write_bytes((source / name).read_bytes())
+    assert graph_size(load_graph(Cora(), tmp_path)) == Cora.size
+    index = folder / "ind.cora.test.index"
+    index.write_bytes(index.read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(DataError, match=str(ROWS["cora"].files[index.name])) as caught:
+        Cora().load(tmp_path)
+    assert str(index) in caught.value.message
+    assert sha256(index.read_bytes()).hexdigest() in caught.value.message
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

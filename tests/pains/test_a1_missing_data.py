@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from graph_samples import ROWS
 from torch_geometric.datasets import Planetoid
 
 from unlearnbench.cli import main
 from unlearnbench.datasets import raw
 from unlearnbench.datasets.base import load_graph
-from unlearnbench.datasets.pyg import Cora
+from unlearnbench.datasets.published import published_graph
 from unlearnbench.errors import DataError
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import make_plan
 
+Cora = published_graph(ROWS["cora"])
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
@@ -26,7 +27,6 @@ def test_missing_files_without_network_give_one_message(tmp_path: Path, monkeypa
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(urllib.request, "_opener", None)
     with pytest.raises(DataError) as caught:
         Cora().load(tmp_path)
     folder = tmp_path / "Planetoid" / "Cora" / "raw"

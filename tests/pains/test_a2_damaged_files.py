@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from graph_samples import planetoid_files, put, saved
+from graph_samples import planetoid_files, put, saved, small_planetoid
 
-from unlearnbench.datasets.base import GraphSize, load_graph
+from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.own.file import File
-from unlearnbench.datasets.pyg import PlanetoidDataset
 from unlearnbench.errors import DataError
 
 JOB = """
@@ -31,18 +30,12 @@ assert files.read(Path(sys.argv[1])) == dict.fromkeys("abc", b"data")
 """
 
 
-class Small(PlanetoidDataset):
-    name = "small"
-    title = "Small"
-    size = GraphSize(700, 1400, 6, 3)
-
-
 @pytest.mark.usefixtures("no_network")
 def test_a_page_saved_as_data_is_named_and_left_alone(tmp_path: Path) -> None:
     page = b"<html>rate limited</html>\n"
     folder = put(tmp_path, "Planetoid/Small/raw", {**planetoid_files(), "ind.small.x": page})
     with pytest.raises(DataError, match=r"ind\.small\.x is damaged") as caught:
-        Small().load(tmp_path)
+        small_planetoid().load(tmp_path)
     assert caught.value.hint.startswith("Delete it and run again")
     assert (folder / "ind.small.x").read_bytes() == page
 
@@ -63,4 +56,4 @@ def test_two_processes_on_one_empty_root_fetch_each_file_once(tmp_path: Path) ->
         assert job.returncode == 0, said.decode()
     assert sorted(log.read_text().split()) == [f"https://example.org/{name}" for name in "abc"]
     left = {path.name for path in (tmp_path / "root" / "Slow" / "raw").iterdir()}
-    assert left - {".download.lock"} == {"a", "b", "c"}
+    assert left - {".download.lock"} == {"a", "a.sha256", "b", "b.sha256", "c", "c.sha256"}

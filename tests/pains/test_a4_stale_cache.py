@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from graph_samples import NODES, planetoid_files, put, saved
+from graph_samples import NODES, planetoid_files, put, saved, small_planetoid
 
-from unlearnbench.datasets.base import GraphSize, load_graph
+from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.own.file import File
-from unlearnbench.datasets.pyg import PlanetoidDataset
 from unlearnbench.graph import Graph
 
 EDGES = torch.tensor([[0, 1], [1, 0]])
@@ -38,14 +37,9 @@ def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_published_graph_leaves_nothing_behind(tmp_path: Path) -> None:
-    class Small(PlanetoidDataset):
-        name = "small"
-        title = "Small"
-        size = GraphSize(NODES, 2 * NODES, 6, 3)
-
     put(tmp_path, "Planetoid/Small/raw", planetoid_files())
     (tmp_path / "Planetoid/Small/processed").mkdir()
     (tmp_path / "Planetoid/Small/processed/data.pt").write_bytes(b"an old result")
     before = sorted(tmp_path.rglob("*"))
-    assert load_graph(Small(), tmp_path).num_nodes == NODES
+    assert load_graph(small_planetoid(), tmp_path).num_nodes == NODES
     assert sorted(tmp_path.rglob("*")) == before

@@ -15,8 +15,6 @@ from plugin_samples import Write
 
 from unlearnbench.audits import running
 from unlearnbench.component import Spec
-from unlearnbench.datasets.digits import Digits
-from unlearnbench.datasets.pyg import Cora
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import RunConfig
 from unlearnbench.testing.graphs import toy_graph
@@ -43,7 +41,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunConfig, "training_settings", lambda config: replace(training(config), epochs=2))
     monkeypatch.setattr(RunConfig, "repetition_numbers", lambda config: numbers(config)[:1])
     monkeypatch.setattr(running, "chosen_audits", lambda *given: [with_few(spec) for spec in audits(*given)])
-    for dataset in (Digits, Cora):
+    for name in ("digits", "cora"):
+        dataset = CATALOGUE.load(CATALOGUE.find("dataset", name))
         monkeypatch.setattr(dataset, "load", lambda self, root: toy_graph(100))
 
 

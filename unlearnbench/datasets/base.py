@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
+from platformdirs import user_cache_path
 from torch import Tensor
 
 from unlearnbench.component import Component
+from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
@@ -53,7 +53,7 @@ class Dataset(Component, ABC):
         """
 
     def presence(self, root: Path) -> str:
-        """Say in a few words whether the dataset's files are there; loads nothing.
+        """Report in a few words whether the dataset's files are there; loads nothing.
 
         Args:
             root: The data root.
@@ -61,28 +61,8 @@ class Dataset(Component, ABC):
         return "needs no files"
 
 
-class GraphSize(NamedTuple):
-    """How large a published graph is.
-
-    Args:
-        nodes: Number of nodes, isolated ones too.
-        edges: Number of directed edges: an undirected one counts twice.
-        features: Number of features of a node.
-        classes: Number of classes.
-    """
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-
-    def __str__(self) -> str:
-        """Spell the numbers out."""
-        return f"{self.nodes} nodes, {self.edges} directed edges, {self.features} features, {self.classes} classes"
-
-
 def graph_size(graph: Graph) -> GraphSize:
-    """Measure a graph."""
+    """Return the size of a graph."""
     return GraphSize(graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
 
 
@@ -105,7 +85,7 @@ def load_graph(dataset: Dataset, root: Path) -> Graph:
 
 
 def edge_statistics(graph: Graph) -> dict[str, int | bool]:
-    """Say what kind of edges a graph has.
+    """Count the kinds of edges of a graph.
 
     Returns:
         `pairs`: different unordered pairs of different nodes that are joined; `directed`:
@@ -133,13 +113,13 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
 
 
 def _ordered(keys: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Give the smaller and the larger position of each pair: int64 [k] each."""
+    """Return the smaller and the larger position of each pair: int64 [k] each."""
     first, second = keys // num_nodes, keys % num_nodes
     return torch.minimum(first, second), torch.maximum(first, second)
 
 
 def edge_homophily(graph: Graph) -> float | None:
-    """Measure the share of edges that join nodes of one class.
+    """Return the share of edges that join nodes of one class.
 
     Returns:
         A number from 0 to 1, over the columns of `edge_index` whose ends differ and both have
@@ -152,7 +132,7 @@ def edge_homophily(graph: Graph) -> float | None:
 
 
 def describe(graph: Graph) -> str:
-    """Say in one line how large a graph is and what kind of edges it has."""
+    """Describe in one line how large a graph is and what kind of edges it has."""
     kinds = edge_statistics(graph)
     words = [
         f"{graph.num_nodes} nodes",
@@ -188,24 +168,6 @@ def data_root(explicit: Path | None = None) -> Path:
 
 
 def cache_root() -> Path:
-    """Give the user's own data root, which need not exist yet."""
-    return user_cache_folder(sys.platform, os.environ, Path.home()) / "unlearnbench" / "data"
-
-
-def user_cache_folder(system: str, environment: Mapping[str, str], home: Path) -> Path:
-    """Find where a user's caches belong.
-
-    Args:
-        system: As `sys.platform` has it.
-        environment: The environment's variables.
-        home: The user's home.
-
-    Returns:
-        `XDG_CACHE_HOME` or `~/.cache`; on macOS `~/Library/Caches`; on Windows `LOCALAPPDATA`.
-    """
-    named = environment.get("LOCALAPPDATA" if system == "win32" else "XDG_CACHE_HOME", "")
-    # The XDG specification: a path that is not absolute is to be ignored.
-    if named and Path(named).is_absolute():
-        return Path(named)
-    usual = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
-    return home.joinpath(*usual.get(system, (".cache",)))
+    """Return the user's own data root, which need not exist yet."""
+    # `opinion` would put a folder `Cache` in between on Windows, `appauthor` one more.
+    return user_cache_path("unlearnbench", appauthor=False, opinion=False) / "data"

@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
-from abc import abstractmethod
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
-from unlearnbench.datasets.base import Dataset, GraphSize, graph_size
+from unlearnbench.datasets.base import Dataset, graph_size
+from unlearnbench.datasets.catalogue_of_graphs import GRAPHS, GraphRow, GraphSize
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
 
 
-class PublishedGraph(Dataset):
-    """A graph read from raw files under the data root.
+@dataclass(frozen=True)
+class Loader:
+    """How the graphs of one family are downloaded and read.
 
-    Attributes:
-        size: How large the published graph is; files that give another size are refused.
-        own_split: Whether it comes with one split, which then every repetition uses. Graphs
-            with several splits are dealt into the harness's folds.
+    Args:
+        url: A graph and one of its files to the file's address, in the form of `RawFiles.urls`.
+        checks: Suffix of a file's name to the check of its content, which raises `DataError`.
+        read: Makes a `torch_geometric.data.Data` of a graph's checked files.
     """
 
+    url: Callable[[GraphRow, str], str]
+    checks: Mapping[str, Callable[[bytes], None]]
+    read: Callable[[GraphRow, Mapping[str, bytes]], Any]
+
+    def check(self, name: str, content: bytes) -> None:
+        """Check the content of a file by its name.
+
+        Raises:
+            DataError: It is damaged, or is not what it should be.
+        """
+        self.checks[PurePath(name).suffix](content)
+
+
+class PublishedGraph(Dataset):
+    """A graph of the catalogue, read from raw files under the data root.
+
+    Attributes:
+        row: What the catalogue says of it.
+        size: How large the published graph is; files that give another size are refused.
+        own_split: Whether it comes with one split, which then every repetition uses.
+    """
+
+    row: ClassVar[GraphRow]
     size: ClassVar[GraphSize]
-    own_split: ClassVar[bool] = False
+    own_split: ClassVar[bool]
 
     def load(self, root: Path) -> Graph:
         """Load the graph: see `Dataset.load`. Node ids are 0..n-1, features as published."""
@@ -38,33 +63,32 @@ class PublishedGraph(Dataset):
             with warnings.catch_warnings():
                 # The pickles of old files name modules that numpy and scipy have moved since.
                 warnings.simplefilter("ignore")
-                data = self._read(contents)
+                data = _loader(self.row).read(self.row, contents)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
             raise self._unfit(files, root, f"{type(error).__name__}: {error}") from None
         y = data.y.to(torch.int64)
-        split = mask_split(data.train_mask, data.val_mask, data.test_mask) if self.own_split else None
+        masks = (data.train_mask, data.val_mask, data.test_mask) if self.own_split else ()
+        split = Split(*(torch.nonzero(mask).flatten() for mask in masks)) if masks else None
         x, edge_index = data.x.to(torch.float32), data.edge_index.to(torch.int64).contiguous()
         graph = Graph(x, y, edge_index, torch.arange(len(y)), self.size.classes, split)
-        if int(y.max()) + 1 != self.size.classes or graph_size(graph) != self.size:
-            found = graph_size(graph)._replace(classes=int(y.max()) + 1)
+        found = graph_size(graph)._replace(classes=int(y.max()) + 1)
+        if found != self.size:
             raise self._unfit(files, root, f"they give {found}; published: {self.size}")
         return checked_graph(graph, self.name)
 
     def presence(self, root: Path) -> str:
-        """Say whether the raw files lie under the root or in the cache."""
+        """Report whether the raw files lie under the root or in the cache."""
         files = self.raw_files()
         for place in files.places(root):
             if not files.missing(place):
                 return f"in {place}"
         return f"not there; would be downloaded to {files.places(root)[0]}"
 
-    @abstractmethod
     def raw_files(self) -> RawFiles:
-        """Name the raw files and how each is checked."""
-
-    @abstractmethod
-    def _read(self, contents: Mapping[str, bytes]) -> Any:
-        """Make a `torch_geometric.data.Data` of the checked files."""
+        """Return the raw files, where they can be had and how each is checked."""
+        row, loader = self.row, _loader(self.row)
+        urls = {file: loader.url(row, file) for file in row.files}
+        return RawFiles(row.name, row.folder, urls, loader.check, row.seconds, row.files)
 
     def _unfit(self, files: RawFiles, root: Path, reason: str) -> DataError:
         folder = files.find(root)
@@ -74,15 +98,26 @@ class PublishedGraph(Dataset):
         )
 
 
-def mask_split(train: Tensor, val: Tensor, test: Tensor) -> Split:
-    """Make a split of masks.
+def _loader(row: GraphRow) -> Loader:
+    # Imported by name and late: PyG's loaders take a second to import, and lists and descriptions need none.
+    module, _, name = row.loader.partition(":")
+    loader: Loader = getattr(importlib.import_module(f"unlearnbench.datasets.{module}"), name)
+    return loader
 
-    Args:
-        train: bool [n].
-        val: bool [n].
-        test: bool [n].
 
-    Returns:
-        Positions of the nodes where each mask is true.
-    """
-    return Split(*(torch.nonzero(mask).flatten() for mask in (train, val, test)))
+def published_graph(row: GraphRow) -> type[PublishedGraph]:
+    """Make the component class of a row of the catalogue."""
+    attributes = {
+        "__module__": __name__,
+        "__doc__": row.summary,
+        "row": row,
+        **{
+            name: getattr(row, name)
+            for name in ("name", "summary", "reference", "license", "source", "size", "own_split")
+        },
+    }
+    return type(row.name, (PublishedGraph,), attributes)
+
+
+# Each class is an attribute of this module under the graph's name, so that `published:cora` finds it, and pickle too.
+globals().update({row.name: published_graph(row) for row in GRAPHS})

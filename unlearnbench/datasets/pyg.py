@@ -1,4 +1,4 @@
-"""Graphs that PyG reads from their raw files; here the citation networks of the Planetoid repository.
+"""Loaders of the graphs that PyG reads from their raw files.
 
 PyG's parsers do the reading, on a private copy of the raw files. Nothing processed is kept: most
 of these graphs are read in about a second, so that a cache would only bring its own troubles
@@ -13,111 +13,141 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from torch_geometric.datasets import Planetoid
-from torch_geometric.io import read_planetoid_data
+from torch_geometric.datasets import (
+    Actor,
+    Amazon,
+    AttributedGraphDataset,
+    CitationFull,
+    Coauthor,
+    Flickr,
+    HeterophilousGraphDataset,
+    LastFMAsia,
+    Planetoid,
+    WikipediaNetwork,
+)
+from torch_geometric.io import read_npz, read_planetoid_data
 
-from unlearnbench.datasets.base import GraphSize
+from unlearnbench.datasets.catalogue_of_graphs import GraphRow
+from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers
 from unlearnbench.datasets.pickles import read_pickle
-from unlearnbench.datasets.published import PublishedGraph
-from unlearnbench.datasets.raw import RawFiles
+from unlearnbench.datasets.published import Loader
 from unlearnbench.errors import DataError
 
-PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+DRIVE = "https://drive.usercontent.google.com/download?id={}&confirm=t"
+CSR_ARRAYS = ("indices", "indptr", "data", "shape")
+MATRICES = tuple(f"{matrix}_{array}" for matrix in ("adj", "attr") for array in CSR_ARRAYS)
 
 
-class PygDataset(PublishedGraph):
-    """A graph that PyG reads from raw files under `<root>/<loader>/<name>/raw`."""
+def _with_pyg(parse: Callable[[Path], Any]) -> Callable[[GraphRow, Mapping[str, bytes]], Any]:
+    """Return a reader that lets PyG parse a private folder of checked files, which lies as the row's folder says."""
 
-    def _read(self, contents: Mapping[str, bytes]) -> Any:
-        folder = self.raw_files().folder
+    def read(row: GraphRow, contents: Mapping[str, bytes]) -> Any:
         # PyG tells the standard error stream that it processes.
         with (
             tempfile.TemporaryDirectory(prefix="unlearnbench-") as private,
             contextlib.redirect_stderr(io.StringIO()),
         ):
-            place = Path(private) / folder
+            place = Path(private) / row.folder
             place.mkdir(parents=True)
             for name, content in contents.items():
                 (place / name).write_bytes(content)
-            return self._parse(place)
+            return parse(place)
 
-    @abstractmethod
-    def _parse(self, folder: Path) -> Any:
-        """Let PyG read a folder of checked files, which lies as `RawFiles.folder` says."""
+    return read
 
 
-class PlanetoidDataset(PygDataset):
-    """A citation network: papers, bags of words, citations.
-
-    Attributes:
-        title: How PyG spells the name.
-    """
-
-    title: ClassVar[str]
-    license = "MIT (repository)"
-    source = "https://github.com/kimiyoung/planetoid/tree/master/data"
-    reference = "Yang, Cohen and Salakhutdinov, Revisiting semi-supervised learning with graph embeddings, ICML 2016."
-
-    def raw_files(self) -> RawFiles:
-        """Name the eight files `ind.<name>.*`."""
-        names = [f"ind.{self.title.lower()}.{part}" for part in PLANETOID_PARTS]
-        urls = {name: f"{Planetoid.url}/{name}" for name in names}
-        return RawFiles(self.name, f"Planetoid/{self.title}/raw", urls, check_planetoid_file)
-
-    def _parse(self, folder: Path) -> Any:
-        return read_planetoid_data(str(folder), self.title)
-
-
-def check_planetoid_file(name: str, content: bytes) -> None:
-    """Check one file `ind.<name>.<part>`, without letting it run anything.
-
-    Raises:
-        DataError: It is damaged, or is not what this part should be.
-    """
-    if name.endswith(".index"):
-        lines = content.split()
-        if not lines or not all(line.isdigit() for line in lines):
-            raise DataError("it is not a list of node numbers.")
-        return
+def _check_pickle(wanted: tuple[type[Any], ...], content: bytes) -> None:
     value = read_pickle(content)
-    wanted: tuple[type[Any], ...] = (dict,) if name.endswith(".graph") else (np.ndarray, scipy.sparse.csr_matrix)
     if not isinstance(value, wanted):
         raise DataError(f"it holds a {type(value).__name__}, not a {wanted[-1].__name__}.")
 
 
-class Cora(PlanetoidDataset):
-    """Cora: papers on machine learning in seven fields."""
-
-    name = "cora"
-    summary = "Citations among 2,708 papers on machine learning."
-    title = "Cora"
-    size = GraphSize(2708, 10556, 1433, 7)
+def _check_node_numbers(content: bytes) -> None:
+    lines = content.split()
+    if not lines or not all(line.isdigit() for line in lines):
+        raise DataError("it is not a list of node numbers.")
 
 
-class CiteSeer(PlanetoidDataset):
-    """CiteSeer: papers on computer science in six fields.
+PLANETOID = Loader(
+    url=lambda row, file: f"{Planetoid.url}/{file}",
+    checks={
+        ".index": _check_node_numbers,
+        ".graph": partial(_check_pickle, (dict,)),
+        **dict.fromkeys(
+            (".x", ".tx", ".allx", ".y", ".ty", ".ally"), partial(_check_pickle, (np.ndarray, scipy.sparse.csr_matrix))
+        ),
+    },
+    read=_with_pyg(lambda folder: read_planetoid_data(str(folder), folder.parent.name)),
+)
 
-    Fifteen of its 48 isolated nodes have neither features nor a label in the raw files; PyG
-    gives them zeros and class 0.
-    """
+# PyG sets every feature above 0 to 1, drops self-loops and adds the reverse of every edge.
+_NPZ_CHECKS = {".npz": partial(check_arrays, arrays=(*MATRICES, "labels"))}
+_read_npz = _with_pyg(lambda folder: read_npz(str(next(folder.iterdir())), to_undirected=True))
+AMAZON = Loader(lambda row, file: Amazon.url + file, _NPZ_CHECKS, _read_npz)
+COAUTHOR = Loader(lambda row, file: Coauthor.url + file, _NPZ_CHECKS, _read_npz)
+CITATION_FULL = Loader(lambda row, file: CitationFull.url.format(file.removesuffix(".npz")), _NPZ_CHECKS, _read_npz)
 
-    name = "citeseer"
-    summary = "Citations among 3,327 papers on computer science."
-    title = "CiteSeer"
-    size = GraphSize(3327, 9104, 3703, 6)
+ATTRIBUTED = Loader(
+    url=lambda row, file: f"{DRIVE.format(AttributedGraphDataset.datasets[row.name])}#{row.name}.attr/{file}",
+    checks={".npz": partial(check_arrays, arrays=CSR_ARRAYS), ".txt": check_numbers},
+    read=_with_pyg(lambda folder: AttributedGraphDataset(str(folder.parents[1]), folder.parent.name)[0]),
+)
+
+LASTFM = Loader(
+    url=lambda row, file: LastFMAsia.url,
+    # PyG would unpickle what is in the archive.
+    checks={".npz": partial(check_arrays, arrays=("edges", "features", "target"))},
+    read=_with_pyg(lambda folder: LastFMAsia(str(folder.parent))[0]),
+)
+
+_FLICKR_IDS = {
+    "adj_full.npz": Flickr.adj_full_id,
+    "feats.npy": Flickr.feats_id,
+    "class_map.json": Flickr.class_map_id,
+    "role.json": Flickr.role_id,
+}
+FLICKR = Loader(
+    url=lambda row, file: DRIVE.format(_FLICKR_IDS[file]),
+    checks={".npz": partial(check_arrays, arrays=CSR_ARRAYS), ".npy": check_array, ".json": check_json},
+    read=_with_pyg(lambda folder: Flickr(str(folder.parent))[0]),
+)
+
+# Edges of the file stand in one direction; PyG adds the other.
+HETEROPHILOUS = Loader(
+    url=lambda row, file: f"{HeterophilousGraphDataset.url}/{file}",
+    checks={
+        ".npz": partial(
+            check_arrays,
+            arrays=("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks"),
+        )
+    },
+    read=_with_pyg(lambda folder: HeterophilousGraphDataset(str(folder.parents[1]), folder.parent.name)[0]),
+)
 
 
-class PubMed(PlanetoidDataset):
-    """PubMed: papers on three kinds of diabetes."""
+def _geom_gcn_url(base: str, title: str, file: str) -> str:
+    return f"{base}/splits/{file}" if file.endswith(".npz") else f"{base}/new_data/{title}/{file}"
 
-    name = "pubmed"
-    summary = "Citations among 19,717 papers on diabetes."
-    title = "PubMed"
-    size = GraphSize(19717, 88648, 500, 3)
+
+# Edges are directed.
+_GEOM_GCN_CHECKS = {
+    ".npz": partial(check_arrays, arrays=("train_mask", "val_mask", "test_mask")),
+    ".txt": partial(check_numbers, header=True),
+}
+ACTOR = Loader(
+    url=lambda row, file: _geom_gcn_url(Actor.url, "film", file),
+    checks=_GEOM_GCN_CHECKS,
+    read=_with_pyg(lambda folder: Actor(str(folder.parent))[0]),
+)
+WIKIPEDIA = Loader(
+    url=lambda row, file: _geom_gcn_url(WikipediaNetwork.processed_url, row.name, file),
+    checks=_GEOM_GCN_CHECKS,
+    read=_with_pyg(lambda folder: WikipediaNetwork(str(folder.parents[2]), folder.parents[1].name)[0]),
+)

@@ -1,21 +1,22 @@
-"""Raw files of a dataset: where they lie, and getting those that are missing, once and whole."""
+"""Raw files of a dataset: where they lie, what their SHA-256 is, and getting those that are missing, once and whole."""
 
 from __future__ import annotations
 
-import http.client
+import hashlib
 import io
 import os
+import re
 import tempfile
 import time
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pooch
 from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
@@ -26,7 +27,8 @@ OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
 ANSWER_SECONDS = 15
 DOWNLOAD_SECONDS = 300
 CHUNK_BYTES = 2**20
-USER_AGENT = "unlearnbench"
+HASH_SUFFIX = ".sha256"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Check = Callable[[str, bytes], None]
 
@@ -44,7 +46,7 @@ def offline(wanted: bool = True) -> Iterator[None]:
 
 
 def is_offline() -> bool:
-    """Tell whether downloads are forbidden."""
+    """Return whether downloads are forbidden."""
     return _offline.get() or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
 
 
@@ -60,6 +62,8 @@ class RawFiles:
         check: Looks at a file's name and content; raises `DataError` for one that is not what
             it should be.
         seconds: How long one download may take.
+        sha256: File name to the SHA-256 of the published file, none where it is not known. The first download of
+            such a file writes its hash beside it, `NAME.sha256`, and the file is compared with that from then on.
     """
 
     dataset: str
@@ -67,9 +71,10 @@ class RawFiles:
     urls: Mapping[str, str]
     check: Check
     seconds: float = DOWNLOAD_SECONDS
+    sha256: Mapping[str, str | None] = field(default_factory=dict)
 
     def find(self, root: Path) -> Path:
-        """Give the folder that holds all files, after a download if some are missing.
+        """Return the folder that holds all files, after a download if some are missing.
 
         A root that holds all files is only read, and no network is used. Files that are
         missing go to the root, or to the user's cache where the root cannot be written. Jobs
@@ -118,27 +123,30 @@ class RawFiles:
                 contents[name] = path.read_bytes()
             except OSError as error:
                 raise DataError(f"Dataset {self.dataset}: {path} cannot be read: {error.strerror}.") from None
-            self.check_file(name, path, contents[name])
+            try:
+                self._check(name, path, contents[name])
+            except DataError as error:
+                remedy = f"Delete it and run again to download it, or put the file from {self.urls[name]} in its place."
+                raise DataError(
+                    f"Dataset {self.dataset}: {path} is damaged or not the right file: {error.message}",
+                    f"{remedy} {error.hint}".rstrip(),
+                ) from None
         return contents
 
-    def check_file(self, name: str, path: Path, content: bytes) -> None:
-        """Check one file that lies on the disk.
-
-        Args:
-            name: A key of `urls`.
-            path: Where it lies.
-            content: What it holds.
-
-        Raises:
-            DataError: Names the file, what is wrong with it and the way out.
-        """
-        try:
-            self.check(name, content)
-        except DataError as error:
+    def _check(self, name: str, path: Path, content: bytes) -> None:
+        """Compare the content with the file's hash, and look into it unless the hash is the published one."""
+        published = self.sha256.get(name)
+        expected = published or recorded_hash(path)
+        found = "" if expected is None else hashlib.sha256(content).hexdigest()
+        if published is not None and found != published:
+            raise DataError(f"its SHA-256 is {found}, that of the published file {published}.")
+        if expected is not None and found != expected:
             raise DataError(
-                f"Dataset {self.dataset}: {path} is damaged or not the right file: {error.message}",
-                f"Delete it and run again to download it, or put the file from {self.urls[name]} in its place.",
-            ) from None
+                f"its SHA-256 is {found}, that of the first download {expected}.",
+                f"If the new file is the right one, delete {path}{HASH_SUFFIX}.",
+            )
+        if published is None:
+            self.check(name, content)
 
     def missing(self, place: Path) -> list[str]:
         """List the files that a folder lacks."""
@@ -150,49 +158,94 @@ class RawFiles:
             for name in names:
                 member = self.urls[name].partition("#")[2]
                 content = _extract(answer, member) if member else answer
-                self.check(name, content)
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                write_whole(target / name, content)
-        except (OSError, http.client.HTTPException) as error:
+                path = target / name
+                self._check(name, path, content)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if self.sha256.get(name) is None:
+                    # Before the file: one that was downloaded is never there without its hash.
+                    line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
+                    write_whole(path.with_name(path.name + HASH_SUFFIX), line.encode())
+                write_whole(path, content)
+        except OSError as error:
             raise self._cannot(target, self.missing(target), f"{url}: {error}") from None
         except DataError as error:
-            raise self._cannot(target, self.missing(target), f"{url} sent something else: {error.message}") from None
+            reason = f"{url} sent something else: {error.message}"
+            raise self._cannot(target, self.missing(target), reason, error.hint) from None
 
-    def _cannot(self, place: Path, missing: list[str], reason: str) -> MissingDataError:
+    def _cannot(self, place: Path, missing: list[str], reason: str, remedy: str = "") -> MissingDataError:
         url, archive, _ = self.urls[missing[0]].partition("#")
         source = url if archive or "?" in url else url.rpartition("/")[0]
         return MissingDataError(
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"
-            f" {self.folder} with --data-root.{'' if is_offline() else ' With --offline no download is tried.'}",
+            f" {self.folder} with --data-root.{f' {remedy}' if remedy else ''}"
+            f"{'' if is_offline() else ' With --offline no download is tried.'}",
         )
 
 
+def recorded_hash(path: Path) -> str | None:
+    """Return the SHA-256 that the first download of a file wrote beside it, None where there is no such record.
+
+    Raises:
+        DataError: The record cannot be read.
+    """
+    record = path.with_name(path.name + HASH_SUFFIX)
+    try:
+        text = record.read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{record} cannot be read: {error.strerror}.") from None
+    sha256 = text.partition(" ")[0].strip()
+    if _SHA256.fullmatch(sha256) is None:
+        raise DataError(f"{record} holds no SHA-256.", f"Delete {record} if you trust the file.")
+    return sha256
+
+
+class _Deadline:
+    """The end of a download that takes too long, as a progress bar: pooch calls nothing else while bytes arrive."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+        self.total = 0  # pooch sets it to the length that the server announced
+
+    def update(self, size: int) -> None:
+        if time.monotonic() > self.end:
+            raise TimeoutError(f"not done after {self.seconds:g} s")
+
+    def close(self) -> None:
+        """Do nothing: pooch calls it at the end, and `reset` too."""
+
+    reset = close
+
+
 def fetch(url: str, seconds: float = DOWNLOAD_SECONDS) -> bytes:
-    """Get what lies at an address: one try, with a limit to every wait and to the whole.
+    """Download what lies at an address: one try, with a limit to every wait and to the whole.
 
     Args:
         url: The address.
         seconds: How long the whole may take.
 
     Raises:
-        OSError: No answer, a refusal, or too slow.
-        http.client.HTTPException: The answer breaks off.
+        OSError: No answer, a refusal, too slow, or an answer that breaks off.
     """
-    deadline = time.monotonic() + seconds
-    parts = []
-    request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
-    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
-        while part := answer.read(CHUNK_BYTES):
-            parts.append(part)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not done after {seconds:g} s")
-        expected = answer.headers.get("Content-Length")
-    content = b"".join(parts)
-    if expected is not None and len(content) != int(expected):
-        raise http.client.IncompleteRead(content, int(expected) - len(content))
-    return content
+    deadline = _Deadline(seconds)
+    downloader = pooch.HTTPDownloader(
+        progressbar=deadline,
+        chunk_size=CHUNK_BYTES,
+        timeout=ANSWER_SECONDS,
+        # Without compression on the way, the length announced is that of the content.
+        headers={"User-Agent": "unlearnbench", "Accept-Encoding": "identity"},
+        # The one variable for certificates that OpenSSL knows and requests does not.
+        verify=os.environ.get("SSL_CERT_FILE") or True,
+    )
+    content = io.BytesIO()
+    downloader(url, content, None)
+    if content.tell() < deadline.total:
+        raise OSError(f"the answer breaks off after {content.tell()} of {deadline.total} bytes")
+    return content.getvalue()
 
 
 def _extract(archive: bytes, member: str) -> bytes:

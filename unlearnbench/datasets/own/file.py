@@ -55,7 +55,7 @@ class File(Dataset):
 
     @classmethod
     def recorded_name(cls, params: Any) -> str:
-        """Give `file:NAME`, the name without its folder."""
+        """Return `file:NAME`, the name without its folder."""
         path = Path(params.path)
         return f"{cls.name}:{path.name or path}" if params.path else cls.name
 
@@ -87,7 +87,7 @@ class File(Dataset):
         return checked_graph(graph, name)
 
     def presence(self, root: Path) -> str:
-        """Say whether the path exists."""
+        """Report whether the path exists."""
         if not self.params.path:
             return "needs a path: file:PATH"
         path = self._path()

@@ -112,7 +112,7 @@ def _is_mapped(path: Path) -> bool:
 
 
 def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
-    """Take a PyG `Data` or a dictionary of tensors apart.
+    """Return the tensors of a PyG `Data` or a dictionary by name.
 
     Args:
         value: What there is.
@@ -255,7 +255,7 @@ def _shown(value: Any) -> str:
 
 
 def _positions(index: pd.Index[Any], ids: Any, path: Path, home: Path) -> Any:
-    """Turn ids into positions: int64."""
+    """Return the positions of ids: int64."""
     at = index.get_indexer(ids)
     unknown = np.flatnonzero(at < 0)
     if len(unknown):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.datasets.base import GraphSize
+from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
