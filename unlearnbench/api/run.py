@@ -10,16 +10,16 @@ from unlearnbench.registry.loading import load_catalogue, report_problems
 from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute
 from unlearnbench.running.plan import make_plan, take_shard
-from unlearnbench.running.progress import bar, wants_bar
+from unlearnbench.running.progress import execute_with_progress, is_notebook
 
 
 def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
-    """Run a grid and give its records: `unlearnbench run` from Python.
+    """Run a grid and return its records: `unlearnbench run` from Python.
 
     Args:
         methods: Brackets, or one text with commas.
-        progress: Whether to show a bar of the cells; None: in a notebook, if tqdm is there.
-        **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
+        progress: Whether to show how far the run is; None: only in a notebook.
+        **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...
 
     Returns:
         One record a cell, those of earlier runs too.
@@ -31,9 +31,6 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
-    shown = wants_bar(progress)
     plan = take_shard(make_plan(config, catalogue), config.shard)
-    if not shown:
-        return execute(plan)
-    with bar(len(plan.wanted)) as tell:
-        return execute(plan, tell)
+    shown = is_notebook() if progress is None else progress
+    return execute_with_progress(plan) if shown else execute(plan)

@@ -26,9 +26,9 @@ from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.execute import Compute, execute, identical
+from unlearnbench.running.execute import Compute, identical
 from unlearnbench.running.plan import Plan, make_plan, take_shard
-from unlearnbench.running.progress import Lines, compute_with_bar
+from unlearnbench.running.progress import execute_with_progress
 from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Training
 
@@ -105,7 +105,7 @@ def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
     ready = len(plan.cells) - len(plan.wanted)
     there = f", {ready} of them there already" if ready else ""
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
-    records = compute_with_bar(plan, compute) if sys.stderr.isatty() else execute(plan, Lines(), compute)
+    records = execute_with_progress(plan, compute)
     left = len(plan.cells) - len(records)
     if left:
         print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)

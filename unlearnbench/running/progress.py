@@ -1,11 +1,10 @@
-"""A bar of progress for runs from Python, in notebooks and wherever it is asked for."""
+"""How far a run is: a bar in terminals and notebooks, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -14,52 +13,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from unlearnbench.errors import UsageError
 from unlearnbench.records.record import Record
 from unlearnbench.running.execute import Compute, execute
 from unlearnbench.running.plan import Plan, Progress
-
-
-def wants_bar(progress: bool | None) -> bool:
-    """Tell whether a run shows a bar.
-
-    Args:
-        progress: What was asked for; None: a bar in a notebook if tqdm is there.
-
-    Raises:
-        UsageError: A bar was asked for and there is no tqdm.
-    """
-    there = find_spec("tqdm") is not None
-    if progress and not there:
-        raise UsageError("progress=True: there is no module tqdm.", "Install it: pip install tqdm.")
-    return there and (is_notebook() if progress is None else progress)
+from unlearnbench.running.runner import run_cell
 
 
 def is_notebook() -> bool:
-    """Tell whether the code runs in a notebook's kernel."""
+    """Report whether the code runs in a notebook's kernel."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return shell is not None and hasattr(shell, "kernel")
 
 
-@contextmanager
-def bar(total: int) -> Iterator[Callable[[Progress], None]]:
-    """Show a bar of so many cells; what comes out is told of each cell before and after it."""
-    from tqdm.auto import tqdm
-
-    # tqdm says so itself where a notebook cannot draw; a bar of text is then shown all the same.
-    with tqdm(total=total, unit="cell", disable=total == 0) as shown:
-
-        def tell(progress: Progress) -> None:
-            shown.set_description(progress.cell.describe(), refresh=False)
-            if progress.record is None:
-                shown.refresh()
-                return
-            shown.update()
-            if progress.record.status != "ok":
-                shown.write(f"{progress.cell.describe()}: {progress.record.status}", file=sys.stderr)
-
-        yield tell
+def execute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Record]:
+    """Compute a plan and show how far it is: a bar where one can be drawn, lines elsewhere, on standard error."""
+    # In a notebook rich draws through ipywidgets.
+    can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr.isatty()
+    return compute_with_bar(plan, compute) if can_draw else execute(plan, Lines(), compute)
 
 
 LINE_EVERY_SECONDS = 10.0
@@ -107,7 +78,7 @@ def cell_bar(console: Console) -> CellBar:
     return CellBar(*columns, console=console, transient=True, refresh_per_second=1)
 
 
-def compute_with_bar(plan: Plan, compute: Compute) -> list[Record]:
+def compute_with_bar(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     """Compute a plan below a bar on standard error."""
     console = Console(stderr=True)
     with cell_bar(console) as bar:
