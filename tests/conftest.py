@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from repository import ROOT
 
 VARIABLES = ("UNLEARNBENCH_DATA", "UNLEARNBENCH_PLUGINS", "UNLEARNBENCH_STRICT_PLUGINS", "UNLEARNBENCH_OFFLINE")
 LOADERS = ("Planetoid", "Amazon", "AttributedGraphDataset")
-BESIDE = Path(__file__).parents[2] / "shared" / "data"
+BESIDE = ROOT.parent / "shared" / "data"
 # Read before any test takes the variable away.
 NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
 

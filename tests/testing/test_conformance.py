@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import pytest
 import wrong_plugins
 from plugin_samples import FakePoint
+from repository import ROOT
 
 from unlearnbench.audits.distance import controls
 from unlearnbench.component import Spec
@@ -131,7 +131,7 @@ def test_rules_have_names_of_their_own_and_graphs_that_there_are() -> None:
 
 
 def test_the_page_lists_every_rule_and_no_other() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "plugin_hooks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "plugin_hooks.md").read_text(encoding="utf-8")
     for kind in KINDS:
         (row,) = re.findall(rf"^\| {kind} \| (`.*) \|$", page, re.M)
         assert re.findall(r"`([^`]+)`", row) == [rule.name for rule in rules_of(kind)[2:]]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from fresh_environments import OFFLINE, fresh_environment, needs_pip, run
+from repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("unlearnbench-example-*"))
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import command, install
 from plugin_samples import Write
+from repository import SAMPLES
 
 __all__ = ["command", "install"]
 
-WRONG = (Path(__file__).parent / "wrong_plugins.py").read_text(encoding="utf-8")
+WRONG = (SAMPLES / "wrong_plugins.py").read_text(encoding="utf-8")
 TEN = [
     ("loses-nodes", "On isolated nodes: It loses nodes: 15 of 24 are in no shard from 0 to 3"),
     ("overlaps", "Shards overlap: 4 of 24 nodes are in more than one shard."),

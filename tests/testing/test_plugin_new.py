@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from command_line import command, install
+from repository import ROOT
 
 from unlearnbench.hookspecs import KINDS
 from unlearnbench.registry.loading import load_catalogue
@@ -21,7 +22,6 @@ from unlearnbench.testing.skeleton import checked_name, write_package
 
 __all__ = ["command", "install"]
 
-ROOT = Path(__file__).parents[2]
 CATALOGUE = load_catalogue()
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n"
 
