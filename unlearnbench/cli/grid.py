@@ -24,7 +24,7 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
 
 
 def grid(**defaults: Any) -> Callable[[Command], Command]:
-    """Give a command the options that run and audit share.
+    """Add the options that run and audit share to a command.
 
     Args:
         **defaults: Defaults of this command that differ from the table's, for `--help`.
@@ -54,7 +54,7 @@ def grid(**defaults: Any) -> Callable[[Command], Command]:
 
 
 def options_of_run_alone() -> Callable[[Command], Command]:
-    """Give a command the options of the table that audits do not have."""
+    """Add the options of the table that audits do not have to a command."""
     return _decorated([_click_option(name, flag, {}) for name, flag in OPTIONS.items() if flag.commands == ("run",)])
 
 

@@ -23,7 +23,7 @@ debug = click.option("--debug", is_flag=True, help="Show the traceback of an err
 
 
 def width_of_tables() -> int | None:
-    """Give the columns of the terminal that tables go to; None: they go to a file or a pipe."""
+    """Return the columns of the terminal that tables go to; None: they go to a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -61,7 +61,7 @@ def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | lis
 
 
 class OneOf(click.Choice[str]):
-    """One of some names; another one is told which are near."""
+    """One of some names; the error for another one lists the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Look a name up.
@@ -86,12 +86,12 @@ def split_choice(context: Any, parameter: Any, text: str | None) -> int | str | 
 
 def assignments(context: Any, parameter: Any, texts: tuple[str, ...]) -> dict[str, str]:
     """Read KEY=VALUE pairs."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
             raise UsageError(f"--set {text}: expected KEY=VALUE.", "Example: --set training.lr=0.005")
-        if key in found:
+        if key in values:
             raise UsageError(f"--set {key} is given twice.", "Leave one out.")
-        found[key] = value
-    return found
+        values[key] = value
+    return values

@@ -47,5 +47,6 @@ def command(
         return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
     from unlearnbench.experiments import configs, find_experiment
 
-    found = find_experiment(experiment)
-    return run_with_progress(configs(found, given_values(given)), dry_run, tolerate_failures, found.tables, as_json)
+    chosen = find_experiment(experiment)
+    grids = configs(chosen, given_values(given))
+    return run_with_progress(grids, dry_run, tolerate_failures, chosen.tables, as_json)

@@ -93,7 +93,7 @@ def checked_catalogue(config: RunConfig) -> Catalogue:
 
 
 def show_settings(plan: Plan) -> None:
-    """Write what a user should be told, and what the options and the run file came to."""
+    """Print the notices and the settings that follow from the options and the run file."""
     for notice in plan.notices:
         print(f"note: {notice}", file=sys.stderr)
     for heading, text in _settings(plan):
@@ -133,8 +133,8 @@ def conclude(
     code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
     _summary(records, len(plan.cells), ready, plan.store, reports)
     if as_json:
-        found = {record.key: record for record in records}
-        cells = [_plain_cell(cell) | _plain_outcome(plan, found.get(cell.key)) for cell in plan.cells]
+        by_key = {record.key: record for record in records}
+        cells = [_plain_cell(cell) | _plain_outcome(plan, by_key.get(cell.key)) for cell in plan.cells]
         counts = _counts(records, len(plan.cells))
         head = {"out": str(plan.store.root), "exit_code": code, "there_already": ready, **counts}
         print(json.dumps({**head, "cells": cells}, indent=1))
@@ -153,7 +153,7 @@ def _plain_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _plain_outcome(plan: Plan, record: Record | None) -> dict[str, Any]:
-    """Say what came of a cell; one that failed in an earlier run and was left alone has no record."""
+    """Describe the outcome of a cell; one that failed in an earlier run and was left alone has no record."""
     if record is None:
         return {"status": "failed before", "record": None, "error": None}
     error = record.error and {"type": record.error["type"], "message": record.error["message"]}
@@ -200,13 +200,13 @@ def _batches(training: Training) -> str:
 
 
 def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
-    """Say how much is forgotten of a graph."""
-    said = ", ".join(map(str, counts))
+    """Describe how much of a graph is forgotten."""
+    amounts = ", ".join(map(str, counts))
     if rules.poison is not None:
-        return f"{said} nodes injected and forgotten"
+        return f"{amounts} nodes injected and forgotten"
     if rules.forget.kind == "edge":
-        return f"{said} of {len(graph.pairs())} edges forgotten"
-    return f"{said} of {graph.num_nodes} nodes forgotten"
+        return f"{amounts} of {len(graph.pairs())} edges forgotten"
+    return f"{amounts} of {graph.num_nodes} nodes forgotten"
 
 
 def _unchanged(records: list[Record]) -> list[str]:

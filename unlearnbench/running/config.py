@@ -66,7 +66,7 @@ class RunConfig(RunOptions):
 
     @property
     def is_isolated(self) -> bool:
-        """Tell whether each cell has a process of its own."""
+        """Whether each cell has a process of its own."""
         return self.isolate or self.cell_timeout is not None or self.jobs > 1
 
     @field_validator("cell_timeout")
@@ -87,7 +87,7 @@ class RunConfig(RunOptions):
         """Check that a cluster is named where one is to be used, and nowhere else.
 
         Raises:
-            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` beside it; members
+            UsageError: A scheduler without `--backend dask` or the reverse, or `--jobs` with it; members
                 to be distributed without it, or with settings that cannot hold for them.
         """
         if (self.backend == "dask") != (self.scheduler is not None):
@@ -119,14 +119,14 @@ class RunConfig(RunOptions):
         return list(range(self.repetitions)) if self.seeds is None else list(self.seeds)
 
     def forget_amount(self) -> Forget:
-        """Give what is to be forgotten."""
+        """Return what is to be forgotten."""
         if self.forget_ratio is None and self.forget_count is None and self.forget is None:
             return Forget(kind=self.forget_kind)
         ids = None if self.forget is None else tuple(self.forget)
         return Forget(self.forget_ratio, self.forget_count, ids, self.forget_kind)  # type: ignore[arg-type]
 
     def training_settings(self) -> Training:
-        """Give how networks are trained.
+        """Return how networks are trained.
 
         Raises:
             UsageError: `set` names no setting of the training, or a value out of range.
@@ -136,7 +136,7 @@ class RunConfig(RunOptions):
         )
 
     def poison(self) -> Poison | None:
-        """Give what is injected, if the protocol says so.
+        """Return what is injected; None: the protocol injects nothing.
 
         Raises:
             UsageError: `set` names no setting of the poison, a value out of range, or one without that protocol;
@@ -154,18 +154,18 @@ class RunConfig(RunOptions):
         return settings.poison(self.set)
 
     def base_seed(self) -> int:
-        """Give the seed that every other one is derived from."""
+        """Return the seed that every other one is derived from."""
         return settings.base_seed(self.set)
 
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
-        found: list[Bracket] = []
+        brackets: list[Bracket] = []
         for name in names:
-            found += [parse_bracket(name)] if isinstance(name, str) else _grid(name)
-        return [Bracket(b.name, {**{k: str(v) for k, v in (defaults or {}).items()}, **b.arguments}) for b in found]
+            brackets += [parse_bracket(name)] if isinstance(name, str) else _grid(name)
+        return [Bracket(b.name, {**{k: str(v) for k, v in (defaults or {}).items()}, **b.arguments}) for b in brackets]
 
     def model_defaults(self) -> dict[str, Any]:
-        """Give the parameters that `set` names for every model."""
+        """Return the parameters that `set` names for every model."""
         return {key.partition(".")[2]: value for key, value in self.set.items() if key.startswith("model.")}
 
 

@@ -1,4 +1,4 @@
-"""Computes the cells of a plan and keeps what came of them."""
+"""Compute the cells of a plan and save their records."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def execute(
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
         failures = {record.key: record for record in made if record.is_failure}
-    found = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
-    return [record for record in found if record is not None]
+    records = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
+    return [record for record in records if record is not None]
 
 
 def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
@@ -89,7 +89,7 @@ def _run_spread(plan: Plan, tell: Callable[[Progress], None], compute: Compute) 
 
 
 def prepare(cell: Cell, context: RunContext) -> None:
-    """Warm a method and a model up; what goes wrong is told, and left to the cell itself."""
+    """Warm a method and a model up; a failure is reported, and left to the cell itself."""
     try:
         with guarded_process(0, context.device, context.deterministic):
             warm_up(cell, context.device)
@@ -133,7 +133,7 @@ def do_cell(
 def _standing(store: Store, key: str) -> Record | None:
     try:
         return store.find(key)
-    except DamagedRecordError as error:  # told already when the plan was made; the other records are sound
+    except DamagedRecordError as error:  # reported when the plan was made; the other records are sound
         print(f"note: {error.message}", file=sys.stderr)
         return None
 

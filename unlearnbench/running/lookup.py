@@ -1,4 +1,4 @@
-"""What a run names: methods, models, metrics and datasets, looked up; datasets loaded, and what came in said."""
+"""Look up the methods, models, metrics and datasets that a run names, and load the datasets."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
 
 def available_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:
     """Look up every metric; one that cannot be used is left out with a notice: nobody asked for it by name."""
-    found, left_out = [], []
+    metrics, left_out = [], []
     for name in catalogue.names("metric"):
         try:
             spec = resolve(catalogue, "metric", name)
             check_requirements([spec])
-            found.append(spec)
+            metrics.append(spec)
         except UsageError as error:
             left_out.append(f"The metric {name!r} is left out. {error.message} {error.hint}".rstrip())
-    return found, left_out
+    return metrics, left_out
 
 
 def without_duplicates(specs: Iterable[Spec]) -> list[Spec]:
-    """Leave out what is named twice."""
-    found: dict[str, Spec] = {}
+    """Keep each component once."""
+    different: dict[str, Spec] = {}
     for spec in specs:
-        found.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
-    return list(found.values())
+        different.setdefault(canonical_json([spec.canonical(), spec.label]), spec)
+    return list(different.values())
 
 
 def load_graphs(
@@ -125,7 +125,7 @@ def load_graphs(
         DataError: Files are missing or damaged, or a graph breaks a rule; names every dataset whose
             files cannot be had.
     """
-    graphs, said = {}, []
+    graphs, notices = {}, []
     missing: list[MissingDataError] = []
     with offline(forbid_downloads):
         for spec in datasets:
@@ -136,13 +136,13 @@ def load_graphs(
                 missing.append(error)
                 continue
             name = dataset.recorded_name(dataset.params)
-            said += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+            notices += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:
             hints.append("Or leave out what cannot be had with --skip-missing.")
         raise DataError("\n".join(messages), "\n".join(hints))
-    return graphs, said + [f"left out: {error.message}" for error in missing]
+    return graphs, notices + [f"left out: {error.message}" for error in missing]
 
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
@@ -162,7 +162,7 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
         if (name, repetition) not in training_nodes:
             try:
                 setting = protocol.repetition_data(cell.protocol, graph, cell.seed, name, repetition)
-            except UsageError as error:  # what does not fit is said of a graph, which does not know its name
+            except UsageError as error:  # the protocol does not know the name of a graph
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
         kind = cell.protocol.forget.kind

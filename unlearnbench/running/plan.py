@@ -41,7 +41,7 @@ from unlearnbench.running.outcome import RunContext
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: told before a cell (without a record) and after it (with one)."""
+    """How far a run is: reported before a cell (without a record) and after it (with one)."""
 
     cell: Cell
     number: int
@@ -62,7 +62,7 @@ class Plan:
         config: The settings it was made of.
         machine: What the machine is.
         save_state: Where deployed parameters go, if anywhere.
-        notices: What a user should be told.
+        notices: What a user should know.
     """
 
     cells: list[Cell]
@@ -169,7 +169,7 @@ def select_missing(plan: Plan, overwrite: Policy) -> None:
 
 
 def _made_by_other_versions(plan: Plan) -> list[str]:
-    """Say which records that stand were made with other versions of the plugins they are about.
+    """List the existing records that were made with other versions of the plugins they are about.
 
     The key of a cell holds the versions of components, which their authors bump when numbers change;
     that of a distribution changes for any reason, and only a reader can tell for which.
@@ -179,7 +179,7 @@ def _made_by_other_versions(plan: Plan) -> list[str]:
     counts: Counter[str] = Counter()
     for cell in plan.cells:
         record = None
-        with contextlib.suppress(DamagedRecordError):  # told where records are gathered
+        with contextlib.suppress(DamagedRecordError):  # reported where records are gathered
             record = None if cell.key in wanted else plan.store.find(cell.key)
         made = {} if record is None else record.provenance.get("plugins") or {}
         for name in sorted(cell.distributions() & made.keys()):
@@ -192,7 +192,7 @@ def _made_by_other_versions(plan: Plan) -> list[str]:
 
 
 def state_path(folder: Path, key: str) -> Path:
-    """Give the path of a cell's deployed parameters."""
+    """Return the path of a cell's deployed parameters."""
     return folder / f"{key}.pt"
 
 

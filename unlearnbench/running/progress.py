@@ -34,7 +34,7 @@ def execute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
 
 
 LINE_EVERY_SECONDS = 10.0
-# What the line of a bar needs beside the bar itself, and the widest bar.
+# Columns that the line needs besides the bar itself, and the widest bar.
 OTHER_COLUMNS, WIDEST = 36, 40
 
 
@@ -45,7 +45,7 @@ class Lines:
         self._last = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
-        """Take note of where the run is."""
+        """Print a line if a cell failed, if it was the last one, or if the last line is old."""
         record = progress.record
         if record is None:
             return

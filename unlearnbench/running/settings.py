@@ -1,4 +1,4 @@
-"""What `--set KEY=VALUE` says of training, poison and seed."""
+"""The keys of `--set KEY=VALUE`: training, poison and seed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _POISON = ("poison.nodes", "poison.edges")
 
 
 def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, batch_size: int | None) -> Training:
-    """Give how networks are trained.
+    """Return how networks are trained.
 
     Args:
         given: Keys of `--set` to values; those of models are not looked at.
         one_by_one: As `Training` has it.
-        epochs: What `--epochs` says; None: nothing.
-        batch_size: What `--batch-size` says; None: nothing.
+        epochs: The option `epochs`; None: not given.
+        batch_size: The option `batch_size`; None: not given.
 
     Raises:
-        UsageError: A key that is none, a value out of range, or something said twice.
+        UsageError: An unknown key, a value out of range, or a setting given twice.
     """
     values: dict[str, Any] = {"one_by_one": one_by_one}
     for key, value in given.items():
@@ -41,14 +41,14 @@ def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, 
         elif scope not in ("model", "poison") and key != "seed":
             known = [*(f"training.{name}" for name in _TRAINING), "model.PARAMETER", *_POISON, "seed"]
             raise unknown_setting(key, known)
-    for name, said in (("epochs", epochs), ("batch_size", batch_size)):
-        if said is not None and name in values:
+    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
+        if value is not None and name in values:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(
                 f"training.{name} is given twice, by {option} and by --set.", f"Use one of {option} and --set."
             )
-        if said is not None:
-            values[name] = said
+        if value is not None:
+            values[name] = value
     if values.get("epochs") == 0:
         raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
     if "fanouts" in values and not values.get("batch_size"):
@@ -57,7 +57,7 @@ def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, 
 
 
 def poison(given: Mapping[str, Any]) -> Poison:
-    """Give what is injected.
+    """Return what is injected.
 
     Raises:
         UsageError: No setting of the poison, or a value out of range.
@@ -83,7 +83,7 @@ def check_no_poison(given: Mapping[str, Any]) -> None:
 
 
 def base_seed(given: Mapping[str, Any]) -> int:
-    """Give the seed that every other one is derived from.
+    """Return the seed that every other one is derived from.
 
     Raises:
         UsageError: It is no number below 2^63.
