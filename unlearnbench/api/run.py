@@ -14,18 +14,18 @@ from unlearnbench.running.progress import bar, wants_bar
 
 
 def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
-    """Run a grid and give its records: `unlearnbench run` from Python.
+    """Run a grid and return its records: `unlearnbench run` from Python.
 
     Args:
         methods: Brackets, or one text with commas.
-        progress: Whether to show a bar of the cells; None: in a notebook, if tqdm is there.
+        progress: Whether to show a progress bar of the cells; None: in a notebook, if tqdm is installed.
         **settings: Keys of `config.RunConfig`: `datasets`, `models`, `repetitions`, `out`, ...
 
     Returns:
-        One record a cell, those of earlier runs too.
+        One record per cell, including those of earlier runs.
 
     Raises:
-        UsageError: Something was asked for that cannot be done; nothing was started.
+        UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")
@@ -35,5 +35,5 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
     plan = take_shard(make_plan(config, catalogue), config.shard)
     if not shown:
         return execute(plan)
-    with bar(len(plan.wanted)) as tell:
-        return execute(plan, tell)
+    with bar(len(plan.wanted)) as report:
+        return execute(plan, report)
