@@ -1,4 +1,4 @@
-"""What every component has, and its identity: name, version and the whole tree of parameters."""
+"""The base of every component, and its identity: name, version and the tree of its parameters."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Component:
 
     Attributes:
         name: Lower-case, as it is written on the command line.
-        version: Bumped when the same parameters would give other numbers.
+        version: Raised when the same parameters would give other numbers.
         summary: One line.
         reference: Where it comes from: paper and section.
         presets: Named sets of parameters, dotted where they reach into a part:
             `{"paper": {"partitioner.balance": "none"}}`.
-        default_preset: How a component that has presets calls its own defaults.
+        default_preset: The name of its own defaults, for a component that has presets.
         named_by_parts: Whether tables always show which parts it is made of, default ones too.
-        requires: Modules it imports that its distribution need not have installed, each with what
-            pip must be given: `{"pymetis": "unlearnbench[metis]"}`. Looked for before any
-            training; so import them where they are used, not at the top of the module.
+        requires: Optional modules it imports, each with what to install by pip:
+            `{"pymetis": "unlearnbench[metis]"}`. Checked before any training, so import them
+            where they are used, not at the top of the module.
     """
 
     name: ClassVar[str]
@@ -55,7 +55,7 @@ class Component:
 
     @classmethod
     def recorded_name(cls, params: Any) -> str:
-        """Name the component in records and tables: its name, unless its parameters say more.
+        """Return its name in records and tables; a class may derive it from its parameters.
 
         Args:
             params: An instance of the class's own `Params`.
@@ -65,7 +65,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Spec:
-    """A component chosen, with every parameter filled in; `build()` makes the thing itself.
+    """A chosen component with every parameter filled in; `build()` makes an instance.
 
     Args:
         kind: One of `hookspecs.KINDS`.
@@ -74,7 +74,7 @@ class Spec:
         cls: Its class.
         params: Its parameters; a parameter that is a component itself holds a `Spec`.
         preset: The preset the parameters started from, empty where the class has none.
-        distribution: Which installed distribution brought it.
+        distribution: The installed distribution it comes from.
         label: The shortest bracket that gives this spec: what tables show.
     """
 
@@ -99,16 +99,16 @@ class Spec:
                 yield key, value
 
     def distributions(self) -> set[str]:
-        """Name the distributions that brought it and its parts."""
+        """Return the distributions it and its parts come from."""
         return {self.distribution}.union(*(chosen.distributions() for _, chosen in self.parts())) - {""}
 
     def canonical(self) -> dict[str, Any]:
-        """Give the whole tree as plain JSON values: what a cell's key is made of.
+        """Return the whole tree as plain JSON values: what a cell's key is made of.
 
         A component from elsewhere carries its distribution: two packages may use one name.
         """
         parts = dict(self.parts())
-        plain = self.params.model_dump(mode="json", exclude={*parts, *_unsaid(self.params)})
+        plain = self.params.model_dump(mode="json", exclude={*parts, *_omitted(self.params)})
         params = {key: parts[key].canonical() if key in parts else plain[key] for key in sorted({*plain, *parts})}
         tree: dict[str, Any] = {"name": self.cls.recorded_name(self.params), "version": self.version, "params": params}
         if self.preset:
@@ -134,18 +134,18 @@ def part(kind: str, default: str, description: str) -> Any:
 
 def part_kinds(params: type[BaseModel]) -> dict[str, str]:
     """Map each parameter that is a component to its kind."""
-    found = {}
+    kinds = {}
     for key, info in params.model_fields.items():
         extra = info.json_schema_extra
         if isinstance(extra, dict) and "part" in extra:
-            found[key] = str(extra["part"])
-    return found
+            kinds[key] = str(extra["part"])
+    return kinds
 
 
 def location(description: str) -> Any:
-    """Declare a parameter that says where something lies: it is no part of what the component is.
+    """Declare a parameter that is a path or the like, and no part of the component's identity.
 
-    A graph that is moved to another folder is still the same graph: its checksum tells.
+    A graph that is moved to another folder is still the same graph: its checksum is in the key.
 
     Args:
         description: One line for `unlearnbench show`.
@@ -154,10 +154,10 @@ def location(description: str) -> Any:
 
 
 def later(default: Any, description: str, **limits: Any) -> Any:
-    """Declare a parameter that a component has had only since a later release.
+    """Declare a parameter that was added in a later release.
 
-    At its default the component is what it was before: the parameter is no part of a cell's key, so that
-    records made before are still of the same cells.
+    At its default it is no part of a cell's key, so that records from before it was added still belong
+    to the same cells.
 
     Args:
         default: What the component did before.
@@ -167,16 +167,16 @@ def later(default: Any, description: str, **limits: Any) -> Any:
     return Field(default=default, description=description, json_schema_extra={"later": True}, **limits)
 
 
-def _unsaid(params: ComponentParams) -> set[str]:
-    """Name the parameters that are no part of what a component is: locations, and later ones at their defaults."""
-    found = set()
+def _omitted(params: ComponentParams) -> set[str]:
+    """Return the parameters left out of a component's identity: locations, and later ones at their defaults."""
+    omitted = set()
     for key, info in type(params).model_fields.items():
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         if "location" in extra or ("later" in extra and getattr(params, key) == info.default):
-            found.add(key)
-    return found
+            omitted.add(key)
+    return omitted
 
 
 def canonical_json(value: Any) -> str:
-    """Write plain values the one way that equal values are written."""
+    """Return the canonical text of plain values: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

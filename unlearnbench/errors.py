@@ -1,4 +1,4 @@
-"""One root error, with a message and a hint, and the exit codes of the command line."""
+"""The errors of the package, each with a message and a hint, and the exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXIT_INTERRUPTED = 130
 
 
 class UnlearnbenchError(Exception):
-    """Anything that a user can be told in two lines: what is wrong, and what helps.
+    """An error for users, in two lines: what is wrong, and what to do.
 
     Args:
-        message: What is wrong; names the culprit (file, key, row, name).
+        message: What is wrong; names the file, key, row or component.
         hint: What the user can do about it.
     """
 
@@ -32,7 +32,7 @@ class UnlearnbenchError(Exception):
 
 
 class UsageError(UnlearnbenchError):
-    """What was asked for cannot be done as it was asked; nothing was started."""
+    """What was asked for cannot be done; nothing was started."""
 
     exit_code = EXIT_USAGE
 
@@ -52,7 +52,7 @@ class MissingDataError(DataError):
 
 
 class WriteError(UnlearnbenchError):
-    """A file cannot be written: the disk is full, or nobody may write there."""
+    """A file cannot be written: the disk is full, or permissions are missing."""
 
 
 class RefusedError(UnlearnbenchError):
@@ -60,7 +60,7 @@ class RefusedError(UnlearnbenchError):
 
 
 class StoppedError(UnlearnbenchError):
-    """What went wrong in a cell would go wrong for every other: it becomes no record, and the run ends.
+    """An error in a cell that every other cell would meet too: it becomes no record, and the run ends.
 
     Args:
         message: What is wrong.
@@ -79,7 +79,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
-    """Make the error for a name that nobody registered: near matches, then all names."""
+    """Build the error for an unregistered name: near matches first, then all names."""
     names = sorted(known)
     close = nearest(name, names)
     parts = []

@@ -125,10 +125,10 @@ def test_a_method_is_given_the_training_nodes_and_nothing_else() -> None:
 def test_what_becomes_of_the_data_later_changes_nothing() -> None:
     mine = data()
     task = unlearnbench.task_from_data(mine, **TINY)
-    checksum = task.whole.checksum()
+    checksum = task.full_graph.checksum()
     mine.x += 1
     mine.y.zero_()
-    assert task.whole.checksum() == checksum
+    assert task.full_graph.checksum() == checksum
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_calls_that_cannot_be_served_say_why() -> None:
     with pytest.raises(UsageError, match="holds no model"):
         method.predict()
     task = unlearnbench.task_from_data(data(), **TINY)
-    with pytest.raises(UsageError, match="without the whole graph"):
+    with pytest.raises(UsageError, match="without the full graph"):
         method.fit(task.bare())
     with pytest.raises(UsageError, match="99 shards for the 28 training nodes of data"):
         unlearnbench.method("sisa[num_shards=99]").fit(task)

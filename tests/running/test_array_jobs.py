@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from misbehaving_samples import MISBEHAVING
 
 from unlearnbench.errors import NothingMatchedError
 from unlearnbench.running.backends import processes, worker
+from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.backends.processes import Ended, Processes
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import Plan, take_shard
@@ -34,23 +35,23 @@ class Here:
     """Stands for the processes of cells: does their work in this one, and takes note of it."""
 
     def __init__(self) -> None:
-        self.orders: list[dict[str, Any]] = []
+        self.orders: list[CellOrder] = []
         self.most = self._now = 0
         self._lock = threading.Lock()
 
-    def run(self, processes: Processes, order: dict[str, Any], seconds: float | None) -> Ended:
-        plain = json.loads(json.dumps(order, allow_nan=False))
-        assert plain == order  # nothing but what JSON knows
+    def run(self, processes: Processes, order: CellOrder, seconds: float | None) -> Ended:
+        received = CellOrder.from_json(order.to_json())
+        assert received == order  # nothing but what JSON knows
         with self._lock:
-            self.orders.append(plain)
+            self.orders.append(received)
             self._now += 1
             self.most = max(self.most, self._now)
         time.sleep(0.05)
         with self._lock:
             # What is done in threads here is done in processes else: one at a time.
-            said = worker.work(plain)
+            saved = worker.work(received)
             self._now -= 1
-        return Ended(0, {"saved": said}, "", True, "2026-01-01T00:00:00+00:00")
+        return Ended(0, {"saved": saved}, "", True, "2026-01-01T00:00:00+00:00")
 
 
 @pytest.fixture
@@ -67,8 +68,9 @@ def test_cells_that_are_there_are_not_sent_anywhere(command: Any, tmp_path: Path
     told = command("run", "-m", "steady,twin,frozen", *arguments, "--isolate")
     assert told.code == 0
     assert "6 cells: 6 ok, 0 failed, 0 refused, 0 diverged; 4 were there already." in told.err
-    assert [order["cell"]["method"]["name"] for order in here.orders] == ["ub-toys:frozen"] * 2
-    assert [order["cell"]["repetition"] for order in here.orders] == [0, 1]
+    sent = [order.cell["cell"] for order in here.orders]
+    assert [(cell["method"]["distribution"], cell["method"]["name"]) for cell in sent] == [("ub-toys", "frozen")] * 2
+    assert [cell["repetition"] for cell in sent] == [0, 1]
     assert {path: files_of(tmp_path / "out")[path] for path in before} == before
 
 
@@ -93,7 +95,7 @@ def test_an_audit_is_sent_too(command: Any, tmp_path: Path, here: Here) -> None:
         "audit", "exactness", "-m", "sisa[num_shards=3]", *ONCE, "--isolate", "--no-estimate", "--out", "out"
     )
     assert told.code == 0, told.err
-    assert {order["cell"]["audit"]["name"] for order in here.orders} == {"unlearnbench:exactness"}
+    assert {order.cell["cell"]["audit"]["name"] for order in here.orders} == {"exactness"}
     records = records_of(tmp_path / "out")
     assert all(record.is_audit and record.status == "ok" for record in records.values())
     assert len(records) == len(here.orders) == 2
@@ -104,7 +106,7 @@ def test_an_error_that_all_cells_would_meet_stops_the_run(
 ) -> None:
     sent = []
 
-    def refuse(processes: Processes, order: dict[str, Any], seconds: float | None) -> Ended:
+    def refuse(processes: Processes, order: CellOrder, seconds: float | None) -> Ended:
         sent.append(order)
         said = {"error": "other versions here", "hint": "install the same", "exit_code": 2}
         return Ended(0, said, "", True, "2026-01-01T00:00:00+00:00")
@@ -124,13 +126,14 @@ def test_a_dataset_that_changed_meanwhile_is_refused(command: Any, tmp_path: Pat
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.running import cell_codec
 
-    plain = {**order["cell"], "checksum": "00" * 32}
-    plain["key"] = ""
+    canonical = order.cell["cell"]
+    other = {**canonical, "dataset": {**canonical["dataset"], "sha256": "00" * 32}}
+    plain = {**order.cell, "cell": other, "key": ""}
     with pytest.raises(UsageError) as caught:
         cell_codec.cell_from_plain(plain, load_catalogue())
     plain["key"] = caught.value.message.split("here it is cell ")[1].split(",")[0]
     with pytest.raises(UsageError, match="Dataset toy is not the graph it was when the run began"):
-        worker.work({**order, "cell": plain})
+        worker.work(replace(order, cell=plain))
 
 
 def test_three_array_jobs_do_every_cell_once(command: Any, tmp_path: Path) -> None:
@@ -284,5 +287,18 @@ def test_a_system_that_starts_no_process_is_told(command: Any, monkeypatch: pyte
 def test_nothing_is_started_once_all_was_ended() -> None:
     started = processes.Processes()
     started.end()
-    ended = started.run({}, None)
+    order = CellOrder(
+        cell={},
+        disable_plugins=[],
+        provenance={},
+        device="cpu",
+        threads=1,
+        deterministic=False,
+        data_root=None,
+        out="out",
+        save_state=None,
+        machine="m-000000",
+        backend="serial",
+    )
+    ended = started.run(order, None)
     assert (ended.code, ended.answer) == (-signal.SIGKILL, {})

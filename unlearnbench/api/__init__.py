@@ -1,1 +1,1 @@
-"""What a script calls: run a grid, use one method, make a task of your own data."""
+"""The Python API: run a grid, use one method, make a task from your own data."""

@@ -1,4 +1,4 @@
-"""A method used directly, on one's own graph and outside any benchmark: fit, forget, predict, forget again.
+"""A method used directly, on your own graph and outside any benchmark: fit, forget, predict, forget again.
 
 What is deployed equals, bit for bit on a CPU, what `unlearnbench run` deploys on the same graph, split,
 settings and seed.
@@ -39,80 +39,80 @@ _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
 
 
 class Method:
-    """A method with its parameters, to be used by hand: `unlearnbench.method("sisa[num_shards=5]")` makes one.
+    """A method with its parameters, for direct use: `unlearnbench.method("sisa[num_shards=5]")` makes one.
 
     Args:
         spec: The unlearner.
 
     Attributes:
         spec: The unlearner, with every parameter.
-        unlearner: The unlearner itself.
+        unlearner: Its instance.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.unlearner: Unlearner = spec.build()
         self._requests: list[Request] = []
-        self._whole: OwnTask | None = None
+        self._fitted_task: OwnTask | None = None
 
     def __repr__(self) -> str:
         return f"Method({self.spec.label})"
 
     def fit(self, task: Task) -> None:
-        """Train from scratch on the training nodes; what was fitted and forgotten before is let go.
+        """Train from scratch on the training nodes; earlier fits and requests are discarded.
 
         Args:
             task: What `task_from_data` made.
 
         Raises:
-            UsageError: Another task, or one that the method does not fit: its model, too many shards.
+            UsageError: The task was made otherwise, or does not suit the method: its model, too many shards.
         """
         if not isinstance(task, OwnTask):
             raise UsageError(
-                "fit() was given a task without the whole graph.", "Make one: unlearnbench.task_from_data(data)."
+                "fit() was given a task without the full graph.", "Make one: unlearnbench.task_from_data(data)."
             )
-        check_cells([_cell(self.spec, task)], {"data": task.whole})
+        check_cells([_cell(self.spec, task)], {"data": task.full_graph})
         self.unlearner = self.spec.build()
-        self._whole, self._requests = None, []
+        self._fitted_task, self._requests = None, []
         bare = task.bare()
         with _seeded(task):
             self.unlearner.fit(bare)
-        self._whole, self._task, self._graph = task, bare, task.whole
+        self._fitted_task, self._task, self._graph = task, bare, task.full_graph
 
     def forget(
         self, nodes: Iterable[int] | Tensor | None = None, *, edges: Iterable[Sequence[int]] | None = None
     ) -> None:
         """Forget training nodes with their features, labels and edges; or edges between training nodes.
 
-        Each call is a request of its own, served before it returns.
+        Each call is one request, served before it returns.
 
         Args:
             nodes: Their ids.
             edges: Pairs of ids; a pair stands for both directions and every copy of an edge.
 
         Raises:
-            UsageError: Something of it is not there to be forgotten, or not by this method; nothing has
-                changed then.
+            UsageError: A node or an edge is not there to be forgotten, or the method does not forget this
+                kind; nothing has changed.
             RefusedError: The method could not serve the request. It has to be fitted again.
         """
-        own = self._fitted()
+        own = self._require_fitted()
         request = self._request(nodes, edges)
         retained = self._task.without(request)
-        # What fails in the middle has neither the old state nor the new one.
-        self._whole = None
+        # If the method fails midway, its state is neither the old nor the new one.
+        self._fitted_task = None
         with _seeded(own):
             self.unlearner.unlearn(Request(request.ids.clone().to(own.device), request.kind), retained)
         if self.unlearner.deletes_at_inference:
             if "partition" in self.unlearner.kept():
                 check_kept_partition(self.unlearner.kept()["partition"], retained.graph)
             self._graph = request.apply(self._graph)
-        self._whole, self._task = own, retained
+        self._fitted_task, self._task = own, retained
         self._requests.append(request)
 
     def predict(self, nodes: Iterable[int] | Tensor | None = None, view: str = "shard") -> Tensor:
-        """Give class probabilities: floating point [number of nodes, number of classes], on the task's device.
+        """Return class probabilities: floating point [number of nodes, number of classes], on the task's device.
 
-        Nodes that are asked about together pass messages to each other, as the test nodes of a run do.
+        Nodes of one call pass messages to each other, as the test nodes of a run do.
 
         Args:
             nodes: Ids of any nodes of the graph that were not forgotten, in any order; None: the test
@@ -120,14 +120,14 @@ class Method:
             view: `shard` or `full`: which graph members pass messages over (docs/protocol.md).
 
         Raises:
-            UsageError: A node is not in the graph, or no longer; or there is no such view.
+            UsageError: A node is not, or no longer, in the graph; or there is no such view.
         """
-        own = self._fitted()
+        own = self._require_fitted()
         if view not in _VIEWS:
             raise UsageError(f"There is no view {view!r}.", f"Known: {', '.join(_VIEWS)}.")
-        asked = own.split.test if nodes is None else _ids(nodes)
-        self._check_known(asked)
-        targets, place = torch.unique(asked, return_inverse=True)
+        requested = own.split.test if nodes is None else _ids(nodes)
+        self._check_known(requested)
+        targets, place = torch.unique(requested, return_inverse=True)
         held = self._task.graph.ids.cpu() if self.unlearner.deletes_at_inference else own.split.train
         query = make_query(self._graph, held, targets, _VIEWS[view], own.device)
         with _seeded(own):
@@ -135,8 +135,8 @@ class Method:
         return answer.exp()[place.to(own.device)]
 
     def state(self) -> State:
-        """Give what is deployed now, with everything forgotten so far."""
-        own = self._fitted()
+        """Return what is deployed now, with everything forgotten so far."""
+        own = self._require_fitted()
         weights = check_state(self.unlearner.state(), own.device)
         kind: Kind = self._requests[0].kind if self._requests else "node"
         nothing = torch.empty(0, dtype=torch.int64)
@@ -158,12 +158,12 @@ class Method:
         """
         save_state(self.state(), Path(path))
 
-    def _fitted(self) -> OwnTask:
-        if self._whole is None:
+    def _require_fitted(self) -> OwnTask:
+        if self._fitted_task is None:
             raise UsageError(
                 f"{self.spec.label} holds no model.", "Call fit(task) first; again if fit() or forget() failed."
             )
-        return self._whole
+        return self._fitted_task
 
     def _request(self, nodes: Iterable[int] | Tensor | None, edges: Iterable[Sequence[int]] | None) -> Request:
         if (nodes is None) == (edges is None):
@@ -200,7 +200,7 @@ class Method:
 
 
 def method(bracket: str) -> Method:
-    """Look a method up: `unlearnbench.method("graphrevoker[num_shards=5]")`.
+    """Look up a method: `unlearnbench.method("graphrevoker[num_shards=5]")`.
 
     Args:
         bracket: `name`, or `name[key=value]`, as on the command line.
@@ -216,22 +216,22 @@ def method(bracket: str) -> Method:
 
 
 def _cell(spec: Spec, task: OwnTask) -> Cell:
-    """Make the cell that a run would have; what it is to forget is not known yet."""
-    rules = Protocol(forget=Forget(None, count=1), own_split=task.whole.split is not None)
+    """Return the cell that a run would have; its request is a placeholder."""
+    rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None)
     dataset = replace(task.dataset, label="data")
     where = task.device.type
-    checksum = task.whole.checksum()
+    checksum = task.full_graph.checksum()
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, where)
 
 
 def _seeded(task: OwnTask) -> AbstractContextManager[None]:
-    """Start global random numbers where a cell starts them, and put them back: see `outcome.measured`."""
+    """Seed the global random generators as for a cell, and restore them: see `outcome.measured`."""
     key = seeds.seed(task.base_seed, "process", identity_of(task.dataset), task.repetition)
     return seeded_process_state(key, task.device)
 
 
 def _ids(values: Iterable[int] | Tensor) -> Tensor:
-    """Read ids: int64 [n]."""
+    """Return ids as int64 [n]."""
     try:
         listed = [operator.index(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
     except TypeError:

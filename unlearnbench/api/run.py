@@ -22,10 +22,10 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
         **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...
 
     Returns:
-        One record a cell, those of earlier runs too.
+        One record per cell, including those of earlier runs.
 
     Raises:
-        UsageError: Something was asked for that cannot be done; nothing was started.
+        UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")

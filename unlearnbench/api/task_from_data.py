@@ -1,4 +1,4 @@
-"""A task made of one's own graph, by the rules that hold for graphs in files."""
+"""A task made from the user's own graph, by the rules for graphs in files."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from unlearnbench.task import Task
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OwnTask(Task):
-    """A task made of one's own graph, with what `Method` needs beside it and a method never gets.
+    """A task made from the user's own graph, with what `Method` needs and an unlearner never sees.
 
     Args:
-        whole: The whole graph, on the CPU.
-        split: Its parts.
+        full_graph: The graph with all nodes, on the CPU.
+        split: Its training, validation and test nodes.
         dataset: How the graph was read.
         base_seed: The seed that was chosen.
-        repetition: Which folds and chance.
+        repetition: Which folds and random streams.
     """
 
-    whole: Graph = field(repr=False)
+    full_graph: Graph = field(repr=False)
     split: Split = field(repr=False)
     dataset: Spec = field(repr=False)
     base_seed: int
     repetition: int
 
     def bare(self) -> Task:
-        """Give the task as a method gets it."""
+        """Return the plain task that an unlearner gets."""
         return Task(self.graph, self.model, self.training, self.device, self.seed)
 
 
@@ -59,14 +59,14 @@ def task_from_data(
     undirected: bool = False,
     device: str = "cpu",
 ) -> OwnTask:
-    """Make a task of your own graph, outside any benchmark; fit `unlearnbench.method` to it.
+    """Make a task from your own graph, outside any benchmark; fit `unlearnbench.method` to it.
 
     The graph passes the checks of `file:PATH` (docs/datasets.md), and the task equals, bit for bit,
-    the one that `run` makes of the same graph in a file.
+    the one that `run` makes from the same graph in a file.
 
     Args:
-        data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and where there
-            are some `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
+        data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and optionally
+            `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
         model: The base model: a bracket, `gcn[hidden=16]`.
         epochs: Epochs of training; None: 100.
         lr: Learning rate; None: 0.01.
@@ -79,7 +79,7 @@ def task_from_data(
         device: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
-        DataError: The data breaks a rule; names it and the first place that does.
+        DataError: The data breaks a rule; names the rule and the first place.
         UsageError: An unknown model, a setting out of range, no such device or split.
     """
     values = {"training.lr": lr, "training.weight_decay": weight_decay, "seed": seed}
@@ -96,10 +96,10 @@ def task_from_data(
     where = choose_device(config.device)
     (chosen,) = chosen_models(config, catalogue)
     check_requirements([chosen])
-    ways: dict[str, str | Bracket] = {"features": features, "undirected": str(undirected).lower()}
+    options: dict[str, str | Bracket] = {"features": features, "undirected": str(undirected).lower()}
     if split is not None:
-        ways["split"] = str(split)
-    dataset = resolve(catalogue, "dataset", Bracket("file", ways))
+        options["split"] = str(split)
+    dataset = resolve(catalogue, "dataset", Bracket("file", options))
     graph = File(dataset.params).of_value(data)
     name = identity_of(dataset)
     try:
@@ -112,7 +112,7 @@ def task_from_data(
         config.training_settings(),
         where,
         protocol.task_seed(config.base_seed(), name, repetition),
-        whole=graph,
+        full_graph=graph,
         split=parts,
         dataset=dataset,
         base_seed=config.base_seed(),

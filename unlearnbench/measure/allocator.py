@@ -1,11 +1,11 @@
-"""The allocator of this process, made steady: times must not depend on what was allocated before."""
+"""Stabilises the memory allocator: times must not depend on what was allocated before."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 
-# Blocks up to the first come from the heap, of which up to the second stays when they are freed.
+# Blocks up to the first size come from the heap, which keeps up to the second size when they are freed.
 KEEP_BELOW = 32 * 2**20
 KEEP = 64 * 2**20
 # Numbers of glibc's malloc.h.
@@ -13,14 +13,14 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def steady_allocator() -> str:
-    """Make glibc's malloc keep freed memory, up to 64 MiB, instead of handing every block back at once.
+    """Make glibc's malloc keep freed memory, up to 64 MiB, instead of returning every block at once.
 
-    By default glibc learns from the blocks it has seen which ones to hand back, so that the same
-    step takes a third longer or shorter by what ran before: each intermediate result is paid
-    for with page faults anew. Readings of resident memory hold what is kept.
+    By default glibc adapts to earlier blocks which ones it returns to the system, so that the same
+    step takes up to a third more or less time depending on what ran before: every intermediate
+    result costs page faults again. Readings of resident memory include what is kept.
 
     Returns:
-        What was set, or why nothing was.
+        What was set, or why nothing was set.
     """
     if not sys.platform.startswith("linux"):
         return f"as {sys.platform} has it"

@@ -1,4 +1,4 @@
-"""The clock of the harness: seconds and peaks of memory, phase by phase."""
+"""The clock of the harness: seconds and memory peaks of each phase."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(phase: str, epoch: int, epochs: int) -> None:
-    """Watch nothing."""
+    """Ignore phases and epochs."""
 
 
 def synchroniser(device: torch.device) -> Callable[[], None]:
-    """Make the call that waits until a device has finished all it was given."""
+    """Return the call that waits until a device has finished its queued work."""
     if device.type == "cuda":
         return lambda: torch.cuda.synchronize(device)
     if device.type == "mps":
@@ -31,14 +31,14 @@ def synchroniser(device: torch.device) -> Callable[[], None]:
 
 @dataclass
 class Instruments:
-    """What a meter reads.
+    """The readings a meter takes.
 
     Args:
         synchronise: Waits for the device.
-        clock: Gives seconds; never goes back.
+        clock: Returns seconds; monotonic.
         resident: Memory of the process.
         gpu: Memory of the device.
-        gpu_process: Reads the driver's figure for this process at the end of outermost phases.
+        gpu_process: Reads the driver's figure for this process, at the end of outermost phases.
     """
 
     synchronise: Callable[[], None]
@@ -56,7 +56,7 @@ class Instruments:
 
 @dataclass
 class _Open:
-    """A phase that has begun."""
+    """A running phase."""
 
     row: dict[str, Any]
     peaks: Sizes = field(default_factory=dict)
@@ -68,17 +68,17 @@ class _Open:
 
 
 class Meter:
-    """Listens to a task (the `Listener` of `unlearnbench.task.task`): measures its phases, sums its counts.
+    """The `Listener` of a task (`unlearnbench.task.task`): measures its phases, sums its counts.
 
-    A phase is timed from call to return with the device synchronised before both looks at the
-    clock. Its peak of memory starts anew with it; a phase inside another one gets its own peak,
-    and the outer one's is the largest of its own and those inside. One thread may use a meter.
+    A phase is timed from call to return, with the device synchronised before both readings of the
+    clock. Its memory peak starts at its beginning; a phase inside another one has its own peak, and
+    the outer peak is the largest of its own and those inside. A meter is for one thread.
 
     Args:
         device: Where the cell computes.
-        instruments: What to read; None chooses by the device.
-        watch: Told the name of each phase before its clock starts, with 0 and 0, and each epoch in it, with its
-            number from 1 and how many there are.
+        instruments: What to read; None: chosen by the device.
+        watch: Called with the name of each phase before its clock starts, 0 and 0; and for each epoch in it with
+            the name, the number from 1 and the number of epochs.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Meter:
 
     @property
     def phases(self) -> list[dict[str, Any]]:
-        """List the finished phases in the order they began.
+        """The finished phases, in the order they began.
 
         Each is `{"name", "seconds", "start_rss_mib", "peak_rss_mib", "start_gpu_mib",
         "peak_gpu_mib", "peak_gpu_reserved_mib"}`; outermost ones have `gpu_process_mib` too.
@@ -111,13 +111,13 @@ class Meter:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Say where the sizes come from: `{"rss": "vmhwm" or "sampled", "gpu": "torch" or "none"}`."""
+        """The sources of the sizes: `{"rss": "vmhwm" or "sampled", "gpu": "torch" or "none"}`."""
         return {"rss": self._instruments.resident.name, "gpu": self._instruments.gpu.name}
 
     def seconds(self, name: str) -> float | None:
-        """Sum the seconds of all phases of a name that ended well; None if there was none."""
-        found = [row["seconds"] for row in self.phases if row["name"] == name and "failed" not in row]
-        return sum(found) if found else None
+        """Sum the seconds of all phases of a name that did not fail; None if there was none."""
+        seconds = [row["seconds"] for row in self.phases if row["name"] == name and "failed" not in row]
+        return sum(seconds) if seconds else None
 
     def count(self, **amounts: int) -> None:
         """Add to named counts."""
@@ -125,12 +125,12 @@ class Meter:
             self.counts[name] = self.counts.get(name, 0) + int(amount)
 
     def epoch(self, number: int, total: int) -> None:
-        """Tell whoever watches that an epoch of the innermost phase begins."""
+        """Report to the watch that an epoch of the innermost phase begins."""
         self._watch(self._stack[-1].row["name"] if self._stack else "", number, total)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure what happens inside, under this name; inside another phase, under `outer/name`."""
+        """Measure the enclosed work under this name; inside another phase, under `outer/name`."""
         opened = self._begin(name)
         tools = self._instruments
         seconds = None

@@ -1,4 +1,4 @@
-"""Digests of what a method deploys: which members changed, and by how much."""
+"""Digests of deployed parameters: which members changed, and by how much."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from torch import Tensor
 
 
 def member_of(name: str) -> str:
-    """Name the group of a parameter: `members/003` of `members/003/conv1.weight`."""
+    """Return the group of a parameter: `members/003` of `members/003/conv1.weight`."""
     parts = name.split("/")
     return "/".join(parts[:2]) if parts[0] == "members" and len(parts) > 2 else parts[0]
 
 
 def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
-    """Hash the parameters, a digest for each member and one for the aggregator."""
+    """Hash the parameters: one digest for each member and one for the aggregator."""
     hashes: dict[str, hashlib.blake2b] = {}
     for name in sorted(state):
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
         value = state[name].detach().cpu().contiguous()
         digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-        # By its bytes, since numpy does not have every type of torch.
+        # As bytes: numpy lacks some of torch's types.
         digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return {name: digest.hexdigest() for name, digest in hashes.items()}
 
 
 def is_finite(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether every parameter is a finite number."""
+    """Whether every parameter is finite."""
     return all(bool(torch.isfinite(value).all()) for value in state.values())
 
 
 def relative_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float | None:
-    """Give the norm of the change over the norm before, over the parameters both have."""
+    """Return the norm of the change divided by the norm before, over the parameters in both; None for a norm of 0."""
     shared = [name for name in before if name in after and before[name].shape == after[name].shape]
     change = sum(float((after[name].double() - before[name].double()).square().sum()) for name in shared)
     norm = sum(float(before[name].double().square().sum()) for name in shared)

@@ -1,8 +1,8 @@
-"""Was the machine quiet? How much of it other work used while a cell ran.
+"""Measures how much of the machine other work used while a cell ran.
 
-The load average cannot tell: it counts our own work of the last minute too. What can: the
-processor time that passed busy on the whole machine, less what this process and its children
-used, over the seconds that went by. That is the mean number of cores others kept busy.
+The load average does not show it, since it includes our own work of the last minute. So: the busy
+processor time of the whole machine, minus that of this process and its children, divided by the
+elapsed seconds. That is the mean number of cores that other work kept busy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ COUNTING_ERROR = 0.1
 
 @dataclass(frozen=True)
 class Load:
-    """The machine while a cell ran.
+    """The load of the machine while a cell ran.
 
     Args:
-        start: Load average of the last minute at the start, None where there is none.
+        start: Load average of the last minute at the start; None where the system has none.
         end: The same at the end.
-        other_cores: Mean number of cores that other work kept busy; None if it cannot be told.
-        reason: Why not, empty where it can.
+        other_cores: Mean number of cores that other work kept busy; None if unknown.
+        reason: Why it is unknown; empty if it is known.
     """
 
     start: float | None
@@ -36,18 +36,18 @@ class Load:
     reason: str = ""
 
     def is_busy(self) -> bool:
-        """Tell whether other work used more than half a core. What cannot be told is not quiet."""
+        """Whether other work used more than half a core; an unknown load counts as busy."""
         return self.other_cores is None or self.other_cores > BUSY_CORES
 
     def is_exclusive(self) -> bool:
-        """Tell whether times measured meanwhile may be compared: the machine was not busy."""
+        """Whether times measured meanwhile may be compared."""
         return not self.is_busy()
 
 
 def machine_busy_seconds() -> float:
-    """Sum the processor time that was not idle, over all cores since the machine started.
+    """Return the processor time that was not idle, over all cores since the machine started.
 
-    Time that a hypervisor gave to other guests (steal) counts as busy: it was not ours.
+    Time that a hypervisor gave to other guests (steal) counts as busy.
     """
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
@@ -57,7 +57,7 @@ def machine_busy_seconds() -> float:
 
 
 def own_busy_seconds() -> float:
-    """Sum the processor time of this process and all its children, ended ones too."""
+    """Return the processor time of this process and all its children, including ended ones."""
     process = psutil.Process()
     total = 0.0
     for one in (process, *process.children(recursive=True)):
@@ -70,7 +70,7 @@ def own_busy_seconds() -> float:
 
 
 def load_average() -> float | None:
-    """Give the load average of the last minute; None on a system that keeps none."""
+    """Return the load average of the last minute; None on a system without one."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
@@ -78,12 +78,12 @@ def load_average() -> float | None:
 
 
 class LoadWatch:
-    """Watches the machine from its making to `finish`.
+    """Watches the machine from construction to `finish`.
 
     Args:
-        machine: Gives busy seconds of the whole machine, ever growing.
-        own: Gives busy seconds of our own work, ever growing.
-        clock: Gives seconds.
+        machine: Returns busy seconds of the whole machine; monotonic.
+        own: Returns busy seconds of our own work; monotonic.
+        clock: Returns seconds.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class LoadWatch:
         self._start = self._read()
 
     def finish(self) -> Load:
-        """Say how busy others kept the machine since this watch was made.
+        """Return the load by other work since construction.
 
-        The kernel counts processor time in hundredths of a second, so that a fifth of a second is
-        the shortest time over which a share of a core means something.
+        The kernel counts processor time in hundredths of a second, so shares of a core are
+        meaningful from a fifth of a second on.
         """
         machine, own, seconds = (end - start for end, start in zip(self._read(), self._start, strict=True))
         end_load = load_average()
@@ -108,7 +108,7 @@ class LoadWatch:
             reason = f"watched for {seconds:.2f} s, too short to tell"
             return Load(self._start_load, end_load, None, reason)
         if machine + COUNTING_ERROR < own / 2:
-            # A sandbox that shows no use of processors at all must not pass for a quiet machine.
+            # A sandbox that hides processor use must not pass for an idle machine.
             return Load(self._start_load, end_load, None, "the system does not show the use of its processors")
         return Load(self._start_load, end_load, max(0.0, machine - own) / seconds)
 

@@ -1,4 +1,4 @@
-"""What a cell ran on: a description, and an identity made of what does not change."""
+"""A description of the machine a cell ran on, and its identity, made of facts that do not change."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from unlearnbench.measure.nvml import Nvml
 
 GIB = float(2**30)
 ID_DIGITS = 6
-# What the identity of a machine is made of, and what else is told of it.
+# The facts that make up the identity of a machine, and all that is reported about it.
 STABLE = ("cpu", "cores", "memory_gib", "gpus", "os", "architecture")
 TOLD = ("id", *STABLE, "usable_cores", "os_release", "python", "blas", "torch_threads")
 
 
 def describe_machine(nvml: Nvml | None = None) -> dict[str, Any]:
-    """Describe this machine and how torch computes on it. No user name, host name or path.
+    """Describe this machine and how torch computes on it. No user name, host name or path is included.
 
     Args:
-        nvml: The session with the GPU driver; None opens one.
+        nvml: A session with the GPU driver; None opens one.
 
     Returns:
         `{"id", "cpu", "cores", "usable_cores", "memory_gib", "gpus", "os", "os_release",
@@ -45,11 +45,11 @@ def describe_machine(nvml: Nvml | None = None) -> dict[str, Any]:
 
 
 def machine_id(facts: dict[str, Any]) -> str:
-    """Name a machine by its stable facts: `m-` and six hexadecimal digits.
+    """Return the id of a machine, a hash of its stable facts: `m-` and six hexadecimal digits.
 
     Args:
         facts: CPU, cores, memory, GPUs, operating system and architecture. Machines of one
-            kind share a name.
+            kind share an id.
     """
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
     return "m-" + hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
@@ -59,7 +59,7 @@ def _stable_facts(nvml: Nvml) -> dict[str, Any]:
     return {
         "cpu": cpu_model(),
         "cores": psutil.cpu_count(logical=True),
-        # Firmware and kernel keep some for themselves, each version a little more or less.
+        # Rounded: firmware and kernel reserve an amount that varies with their versions.
         "memory_gib": round(psutil.virtual_memory().total / GIB),
         "gpus": nvml.gpu_names() or _torch_gpu_names(),
         "os": platform.system(),
@@ -74,13 +74,13 @@ def _torch_gpu_names() -> list[str]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Give the name of the processor's model, or of its architecture where it is not told."""
+    """Return the name of the processor's model, or of its architecture if that is unknown."""
     try:
         text = cpuinfo.read_text()
     except OSError:
         text = ""
-    found = re.search(r"^(?:model name|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    matched = re.search(r"^(?:model name|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return matched[1].strip() if matched else platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:
@@ -91,6 +91,6 @@ def usable_cores() -> int:
 
 
 def blas_name(torch_config: str) -> str:
-    """Find which BLAS torch was built with in the text of `torch.__config__.show()`."""
-    found = re.search(r"BLAS_INFO=(\w+)", torch_config)
-    return found[1] if found else "unknown"
+    """Return which BLAS torch was built with, from the text of `torch.__config__.show()`."""
+    matched = re.search(r"BLAS_INFO=(\w+)", torch_config)
+    return matched[1] if matched else "unknown"

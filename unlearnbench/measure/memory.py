@@ -1,8 +1,7 @@
-"""Peaks of memory: resident memory of the process, and torch's counters of a CUDA device.
+"""Memory peaks: resident memory of the process, and torch's counters of a CUDA device.
 
-Every source has the same four operations (`MemorySource`), so that the meter knows one interface
-and a test can put a fake in. Sizes are in MiB. What cannot be read is None, never 0, and the
-source says why.
+All sources implement `MemorySource`. Sizes are in MiB. What cannot be read is None, never 0, and the
+source gives the reason.
 """
 
 from __future__ import annotations
@@ -25,40 +24,40 @@ Sizes = dict[str, float | None]
 
 
 class MemorySource(Protocol):
-    """Something that knows a peak and can be told to start anew.
+    """A peak of memory that can be read and reset.
 
     Attributes:
-        name: What it is called in a record.
-        reasons: Field to the reason why it cannot be read; empty where all can.
+        name: Its name in records.
+        reasons: Field to the reason why it cannot be read; empty if all can.
     """
 
     @property
     def name(self) -> str:
-        """Give the name."""
+        """The name."""
         ...
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """Give the reasons."""
+        """The reasons."""
         ...
 
     def reset(self) -> Sizes:
-        """Forget the peak; give what is in use now, fields `start_*`."""
+        """Reset the peak; return what is in use now, fields `start_*`."""
         ...
 
     def peak(self) -> Sizes:
-        """Give the peak since the last reset, fields `peak_*`."""
+        """Return the peak since the last reset, fields `peak_*`."""
         ...
 
     def rest(self) -> None:
-        """Stop watching until the next reset."""
+        """Stop until the next reset."""
         ...
 
 
 class HighWaterMark:
-    """Linux' own peak of the resident set, which can be reset (proc(5), `clear_refs` and `VmHWM`).
+    """The kernel's peak of the resident set on Linux, which can be reset (proc(5), `clear_refs` and `VmHWM`).
 
-    The kernel keeps it at every page fault, so that no peak is missed between two looks.
+    The kernel updates it at every page fault, so that no peak between two readings is missed.
 
     Args:
         folder: The folder of the process under `/proc`.
@@ -77,14 +76,14 @@ class HighWaterMark:
         return {"start_rss_mib": self._read("VmRSS")}
 
     def peak(self) -> Sizes:
-        """Give the peak since the last reset."""
+        """Return the peak since the last reset."""
         return {"peak_rss_mib": self._read("VmHWM")}
 
     def rest(self) -> None:
-        """Do nothing: the kernel counts by itself."""
+        """Do nothing: the kernel keeps the peak."""
 
     def works(self) -> bool:
-        """Tell whether the mark can be read and falls when reset: some kernels and sandboxes ignore it."""
+        """Whether the peak can be read and falls when reset: some kernels and sandboxes ignore resets."""
         try:
             before = self._read("VmHWM")
             with mmap.mmap(-1, PROBE_BYTES) as probe:
@@ -96,7 +95,7 @@ class HighWaterMark:
         except (OSError, ValueError):
             return False
         half = PROBE_BYTES / MIB / 2
-        # The mark may have stood above the probe already: then it need not have risen.
+        # An earlier peak may be above the probe: then it does not rise.
         return raised >= before and raised - fallen >= half
 
     def _read(self, field: str) -> float:
@@ -108,13 +107,13 @@ class HighWaterMark:
 
 
 class SampledRss:
-    """The largest resident set that a thread saw, looking every few milliseconds.
+    """The largest resident set seen by a thread that samples every few milliseconds.
 
     A peak shorter than the interval can be missed. The thread runs only between `reset` and
     `rest`.
 
     Args:
-        seconds: Time between two looks.
+        seconds: Time between two samples.
     """
 
     name = "sampled"
@@ -129,7 +128,7 @@ class SampledRss:
         self._thread: threading.Thread | None = None
 
     def reset(self) -> Sizes:
-        """Set the peak to what is resident now, and start watching."""
+        """Set the peak to what is resident now, and start sampling."""
         now = self._resident()
         with self._lock:
             self._largest = now
@@ -140,7 +139,7 @@ class SampledRss:
         return {"start_rss_mib": now / MIB}
 
     def peak(self) -> Sizes:
-        """Give the largest size seen since the last reset."""
+        """Return the largest size seen since the last reset."""
         self._look()
         with self._lock:
             return {"peak_rss_mib": self._largest / MIB}
@@ -167,17 +166,17 @@ class SampledRss:
 
 @cache
 def _mark_works() -> bool:
-    # The kernel does not change while a process runs, and trying touches 32 MiB.
+    # Cached: the kernel stays the same, and the probe touches 32 MiB.
     return HighWaterMark().works()
 
 
 def resident_memory() -> HighWaterMark | SampledRss:
-    """Choose the best source of this machine: the kernel's mark where it works, else samples."""
+    """Return the best source on this machine: the kernel's peak where it works, else samples."""
     return HighWaterMark() if _mark_works() else SampledRss()
 
 
 class CudaMemory:
-    """Torch's counters of one CUDA device: bytes in tensors, and bytes its allocator holds.
+    """Torch's counters of one CUDA device: memory in tensors, and memory reserved by its allocator.
 
     Args:
         device: A CUDA device.
@@ -195,21 +194,21 @@ class CudaMemory:
         return {"start_gpu_mib": torch.cuda.memory_allocated(self._device) / MIB}
 
     def peak(self) -> Sizes:
-        """Give both peaks since the last reset."""
+        """Return both peaks since the last reset."""
         return {
             "peak_gpu_mib": torch.cuda.max_memory_allocated(self._device) / MIB,
             "peak_gpu_reserved_mib": torch.cuda.max_memory_reserved(self._device) / MIB,
         }
 
     def rest(self) -> None:
-        """Do nothing: torch counts by itself."""
+        """Do nothing: torch keeps the peaks."""
 
 
 class NoGpu:
-    """Stands for the counters of a GPU where none is used: every field is None.
+    """The source where no GPU is used: every field is None.
 
     Args:
-        reason: Why there is nothing to read.
+        reason: Why nothing can be read.
     """
 
     name = "none"
@@ -219,11 +218,11 @@ class NoGpu:
         self.reasons: Mapping[str, str] = dict.fromkeys(fields, reason)
 
     def reset(self) -> Sizes:
-        """Give None."""
+        """Return None."""
         return {"start_gpu_mib": None}
 
     def peak(self) -> Sizes:
-        """Give None for both peaks."""
+        """Return None for both peaks."""
         return {"peak_gpu_mib": None, "peak_gpu_reserved_mib": None}
 
     def rest(self) -> None:
@@ -231,5 +230,5 @@ class NoGpu:
 
 
 def gpu_memory(device: torch.device) -> CudaMemory | NoGpu:
-    """Choose the source for a device: torch's counters on CUDA, None elsewhere."""
+    """Return the source for a device: torch's counters on CUDA, `NoGpu` elsewhere."""
     return CudaMemory(device) if device.type == "cuda" else NoGpu(f"computed on {device.type}")

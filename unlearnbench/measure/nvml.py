@@ -1,8 +1,7 @@
-"""GPU memory of this process as the driver sees it (NVML), with torch's device found by UUID.
+"""GPU memory of this process as the driver reports it (NVML), with torch's device found by UUID.
 
-Torch numbers the GPUs that `CUDA_VISIBLE_DEVICES` leaves, in its order; NVML numbers all of
-them, in the order of the bus. The UUID is what both agree on, for whole GPUs and for slices
-(MIG) alike, whatever form the variable has.
+Torch numbers the GPUs in `CUDA_VISIBLE_DEVICES`, in its order; NVML numbers all GPUs in bus order.
+Both agree on the UUID, for whole GPUs and for MIG slices alike, whatever form the variable has.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ import torch
 
 from unlearnbench.measure.memory import MIB
 
-# The driver's word for "not available" in an unsigned field; some packages hand it on as a number.
-NOT_TOLD = 2**63
+# From here on an unsigned field of the driver means "not available"; some packages pass it on as a number.
+NOT_AVAILABLE = 2**63
 
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at a GPU.
+    """One reading of a GPU.
 
     Args:
         mib: Memory this process holds on the GPU, context included; None if it cannot be read.
-        reason: Why not, empty where it can.
+        reason: Why not; empty if it can.
     """
 
     mib: float | None
@@ -34,21 +33,21 @@ class GpuReading:
 
 
 def torch_uuid(device: torch.device) -> str:
-    """Give the UUID of a CUDA device of torch, without prefix.
+    """Return the UUID of a CUDA device of torch, without prefix.
 
     Raises:
-        AttributeError: This torch does not tell UUIDs.
+        AttributeError: This torch has no UUIDs.
     """
     return str(torch.cuda.get_device_properties(device).uuid)
 
 
 class Nvml:
-    """A session with the driver, opened at the first look.
+    """A session with the driver, opened at the first reading.
 
     Args:
         module: The module `pynvml` of the distribution nvidia-ml-py; None imports it at the
-            first look.
-        pid: The process asked about; None is this one.
+            first reading.
+        pid: Id of the process to read; None: this one.
     """
 
     def __init__(self, module: Any = None, pid: int | None = None) -> None:
@@ -61,7 +60,7 @@ class Nvml:
         """Read how much memory the process holds on one GPU.
 
         Args:
-            uuid: The device's UUID, with or without `GPU-` or `MIG-` before it.
+            uuid: The device's UUID, with or without the prefix `GPU-` or `MIG-`.
         """
         if not self._open():
             return GpuReading(None, self._broken)
@@ -70,16 +69,16 @@ class Nvml:
             if handle is None:
                 return GpuReading(None, f"NVML knows no GPU with UUID {uuid}")
             processes = self._processes(handle)
-        except Exception as error:  # no reading is worth a run
-            return GpuReading(None, f"NVML: {_said(error)}")
-        # A process can hold compute and graphics contexts at once: the driver then lists its
-        # whole use under both.
+        except Exception as error:  # a reading must never end a run
+            return GpuReading(None, f"NVML: {_text_of(error)}")
+        # A process can have compute and graphics contexts at once: the driver then lists its
+        # total use under both.
         own = [process.usedGpuMemory for process in processes if process.pid == self._pid]
         if not own:
             return GpuReading(
                 None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)"
             )
-        known = [used for used in own if used is not None and used < NOT_TOLD]
+        known = [used for used in own if used is not None and used < NOT_AVAILABLE]
         if not known:
             return GpuReading(None, "NVML does not tell the memory of single processes here")
         return GpuReading(max(known) / MIB)
@@ -91,12 +90,12 @@ class Nvml:
         try:
             count = self._module.nvmlDeviceGetCount()
             names = [self._module.nvmlDeviceGetName(self._module.nvmlDeviceGetHandleByIndex(i)) for i in range(count)]
-        except Exception:  # an old or foreign module raises its own; a name is no reason to end a run
+        except Exception:  # an old or foreign module raises errors of its own; a name must not end a run
             return []
         return sorted(name.decode() if isinstance(name, bytes) else str(name) for name in names)
 
     def driver(self) -> str | None:
-        """Give the version of the driver; None without NVML."""
+        """Return the version of the driver; None without NVML."""
         if not self._open():
             return None
         try:
@@ -115,8 +114,8 @@ class Nvml:
         except ImportError:
             self._broken = "nvidia-ml-py is not installed"
         except Exception as error:
-            # A foreign or an old module named pynvml may lack anything, NVMLError itself too.
-            self._broken = f"NVML: {_said(error)}"
+            # A foreign or old module named pynvml may lack anything, even NVMLError.
+            self._broken = f"NVML: {_text_of(error)}"
         else:
             self._opened = True
         return self._opened
@@ -139,7 +138,7 @@ class Nvml:
 
 
 class GpuProcessMemory:
-    """What a meter asks at the end of a phase: this process's memory on one device.
+    """Reads this process's memory on one device, for a meter at the end of a phase.
 
     Args:
         device: Where the cell computes.
@@ -151,7 +150,7 @@ class GpuProcessMemory:
         self._nvml = Nvml() if nvml is None else nvml
 
     def read(self) -> GpuReading:
-        """Read it; never raises because of a GPU or a driver."""
+        """Return the reading; never raises because of a GPU or a driver."""
         if self._device.type != "cuda":
             return GpuReading(None, f"computed on {self._device.type}")
         try:
@@ -163,6 +162,6 @@ class GpuProcessMemory:
         return self._nvml.process_memory(uuid)
 
 
-def _said(error: Exception) -> str:
-    """Give what an error says, or its kind where it says nothing."""
+def _text_of(error: Exception) -> str:
+    """Return the message of an error, or its type if there is none."""
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions of packages, and the commit of the source."""
+"""The origin of a result: versions of packages, and the commit of the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIT_SECONDS = 10
 
 
 def provenance() -> dict[str, Any]:
-    """Give the versions and the commit: `{"python", "packages", "git", "dirty"}`.
+    """Return the versions and the commit: `{"python", "packages", "git", "dirty"}`.
 
     A package that is not installed has version None. `git` and `dirty` are None unless the
     package runs from a checkout of its source.
@@ -26,7 +26,7 @@ def provenance() -> dict[str, Any]:
 
 
 def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
-    """Look up the versions of installed distributions; None where one is not installed."""
+    """Return the versions of distributions; None for one that is not installed."""
     versions: dict[str, str | None] = {}
     for name in names:
         try:
@@ -37,18 +37,17 @@ def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str | None]
 
 
 def git_state(package: Path) -> tuple[str | None, bool | None]:
-    """Find the commit a package folder is at, and whether its source differs from it.
+    """Return the commit of a package folder, and whether its source differs from it.
 
-    Only source counts: the package and the folder `plugins` beside it. Results written in the
-    same checkout do not make it dirty.
+    Only the package and the folder `plugins` beside it count: results written into the same checkout do
+    not make it dirty.
 
     Args:
         package: The folder of an imported package.
 
     Returns:
-        The commit in hexadecimal and the flag; both None where git is absent or the folder is
-        not under its control (installed into an environment that lies in someone's checkout,
-        say).
+        The commit in hexadecimal and the flag; both None without git, or if the folder is not
+        under its control (for example, installed into an environment inside another checkout).
     """
     if _git(package, "ls-files", "--error-unmatch", "--", "__init__.py") is None:
         return None, None
@@ -59,7 +58,7 @@ def git_state(package: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    # Inside a hook, git sets variables that would point every call at another repository.
+    # Git hooks set variables that would point every call at another repository.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:

@@ -1,4 +1,4 @@
-"""What a metric is: a number made of labels and log-probabilities."""
+"""The interface of metrics: a number computed from labels and log-probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unlearnbench.component import Component
 
 
 class Metric(Component, ABC):
-    """Scores predictions against labels. The harness calls it; a method never does."""
+    """Scores predictions against labels. Called by the harness, never by a method."""
 
     @abstractmethod
     def score(self, labels: Tensor, log_probabilities: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Scores the stored answers of a cell with every metric."""
+"""Scores the stored predictions of a cell with every metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scores = dict[str, dict[str, dict[str, float | None]]]
 def score(
     answers: Mapping[tuple[str, str, str], Tensor], labels: Mapping[str, Tensor], metrics: Sequence[Spec]
 ) -> tuple[Scores, list[str]]:
-    """Score answers by moment, part and view.
+    """Score predictions by moment, part and view.
 
     Args:
         answers: (`before` or `after`, `test` or `val`, view) to log-probabilities [n, C].
@@ -23,25 +23,25 @@ def score(
         metrics: The metrics.
 
     Returns:
-        Metric (`val_` in front for validation nodes), view and moment to the score; and a note
+        Metric (prefixed `val_` for validation nodes), view and moment to the score; and a note
         for each metric that failed and is left out.
     """
     scores: Scores = {}
     notes = []
     for spec in metrics:
-        found: Scores = {}
+        scores_of_metric: Scores = {}
         try:
             metric: Metric = spec.build()
             for (moment, part, view), answer in answers.items():
                 name = spec.name if part == "test" else f"{part}_{spec.name}"
                 # Copies: a metric that works in place must not change what the next one is given.
                 value = float(metric.score(labels[part].clone(), answer.cpu().clone()))
-                found.setdefault(name, {}).setdefault(view, {})[moment] = value
+                scores_of_metric.setdefault(name, {}).setdefault(view, {})[moment] = value
         except (
             Exception,
             SystemExit,
         ) as error:  # a plugin's metric may fail in any way; the other scores must not be lost
             notes.append(f"The metric {spec.name} failed and is left out: {type(error).__name__}: {error}")
         else:
-            scores |= found
+            scores |= scores_of_metric
     return scores, notes

@@ -10,7 +10,7 @@ from unlearnbench.metrics.base import Metric, check_predictions, confusion_count
 
 
 class MicroF1(Metric):
-    """F1 over all decisions taken together; with one label a node it is the share of right predictions."""
+    """F1 over all decisions pooled; with one label per node this is accuracy."""
 
     name = "f1_micro"
     summary = "Micro-averaged F1: the share of right predictions."
@@ -26,7 +26,7 @@ class MicroF1(Metric):
 
 
 class MacroF1(Metric):
-    """Mean of the classes' F1, over the classes that occur among the labels or the predictions."""
+    """Mean F1 over the classes that occur among the labels or the predictions."""
 
     name = "f1_macro"
     summary = "Macro-averaged F1: the mean over classes."

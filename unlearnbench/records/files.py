@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, under names that stay where they are put."""
+"""Atomic writes, and file names that are safe on every file system."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def safe_name(name: str) -> str:
     """Turn any name into one path part; different names give different parts.
 
     Lower-case letters, digits, `_`, `-` and inner dots stay; every other byte of the UTF-8
-    form becomes `%xx`, capitals too, because some file systems do not tell them apart. Names
-    that Windows reserves get their first letter escaped. A long name is cut and ends in a
-    digest of the whole.
+    form becomes `%xx`, capitals too, because some file systems ignore case. Names that Windows
+    reserves get their first letter escaped. A long name is cut and ends in a digest of all of it.
     """
     if not name:
         return "%"
@@ -45,7 +44,7 @@ def safe_name(name: str) -> str:
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Tell whether a link below a folder leads out of it; the folder itself may be one, as a user pleases.
+    """Whether a link below a folder leads out of it; the folder itself may be a link.
 
     Args:
         path: A path below `root`, there or not.
@@ -55,7 +54,7 @@ def leads_out(path: Path, root: Path) -> bool:
 
 
 def inside(path: Path, root: Path) -> Path:
-    """Give a path below a folder that is to be written.
+    """Return a path below a folder that is to be written, once no link leads out of it.
 
     Raises:
         UsageError: A link leads out of the folder.
@@ -69,10 +68,10 @@ def inside(path: Path, root: Path) -> Path:
 
 
 def wrong_checksum(path: Path) -> str | None:
-    """Name the first part of a zip file (`.pt`, `.npz`) that differs from its checksum, which torch does not compare.
+    """Find the first member of a zip file (`.pt`, `.npz`) with a wrong checksum; torch does not compare them.
 
     Returns:
-        None if all agree, or the file is no zip or too damaged to tell: whoever reads it will say so.
+        Its name; None if all agree, or if the file is no zip or too damaged: reading it then fails.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -82,14 +81,14 @@ def wrong_checksum(path: Path) -> str | None:
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it.
+    """Write a file atomically: readers see all of it or none, whoever else writes it.
 
     Args:
         path: The file; its folder exists.
-        content: Its bytes, or what writes them.
+        content: Its bytes, or a function that writes them.
 
     Raises:
-        WriteError: It cannot be written; what was there before is still whole.
+        WriteError: It cannot be written; an earlier file of this name is intact.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
     try:
@@ -129,12 +128,12 @@ def _cannot_write(path: Path, error: OSError) -> WriteError:
     return WriteError(
         f"{path} cannot be written: {error.strerror or error}.",
         "Make room and see that you may write there, or name another folder; then run the same command again."
-        " What was written before is whole.",
+        " Nothing written before is lost.",
     )
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename or a new folder survive a power cut; Windows has no such call for folders."""
+    """Flush a folder to disk, so that a rename or a new folder survives a power cut; Windows has no such call."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -22,7 +22,7 @@ OUTCOMES = ("ok", "diverged", "refused")
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
 
-# What tables take apart: it may be absent, but not be something else.
+# Fields that tables read: each may be absent, but must not have another type.
 _OBJECT, _NUMBER = (dict,), (int, float)
 _SHAPES: dict[str, tuple[type, ...]] = {
     **{f"cell.{part}.params": _OBJECT for part in ("dataset", "method", "model")},
@@ -50,7 +50,7 @@ class SchemaVersionError(UnlearnbenchError):
 
 
 class Phase(TypedDict, total=False):
-    """What one phase of a cell took; a reading that could not be had is null, with a reason beside it."""
+    """Time and memory of one phase; a reading that could not be taken is null, and the record has the reason."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
@@ -123,7 +123,7 @@ class Record(BaseModel):
         return key
 
     @model_validator(mode="after")
-    def _check_whole(self) -> Record:
+    def _check_complete(self) -> Record:
         for name in ("dataset", "method", "model", "protocol"):
             component = self.cell.get(name)
             if not isinstance(component, dict) or not isinstance(component.get("name"), str):
@@ -158,26 +158,26 @@ class Record(BaseModel):
 
     @property
     def machine(self) -> str:
-        """Name the machine the cell ran on."""
+        """The id of the machine the cell ran on."""
         return str(self.provenance["machine"])
 
     @property
     def is_audit(self) -> bool:
-        """Tell whether it holds what an audit found, or that one failed."""
+        """Whether this is the record of an audit, finished or failed."""
         return "audit" in self.cell
 
     @property
     def is_failure(self) -> bool:
-        """Tell whether the cell came to no outcome."""
+        """Whether the cell has no outcome."""
         return self.status in FAILURES
 
     @property
     def file_name(self) -> str:
-        """Name the record's file."""
+        """The name of the record's file."""
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Write as strict JSON, the same text for equal records; a checksum of all the rest is in it."""
+        """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
         plain = self.model_dump(mode="json", by_alias=True)
         if self.audit is None:
             del plain["audit"]
@@ -186,7 +186,7 @@ class Record(BaseModel):
 
 
 def _finite(value: Any, where: str, notes: list[str]) -> Any:
-    """Replace numbers that are not finite by null, and numbers of numpy by plain ones."""
+    """Replace non-finite numbers by None, and numpy scalars by Python numbers."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -208,7 +208,7 @@ def read_record(path: Path) -> Record:
 
     Raises:
         DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, was changed after it
-            was written, or lies under a name that is not its own.
+            was written, or has another record's name.
         SchemaVersionError: An older or a newer unlearnbench wrote it.
     """
     remedy = "Delete the file and run the same command again: the cell is computed anew."
@@ -250,10 +250,10 @@ def read_record(path: Path) -> Record:
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema (draft 2020-12) of a record's file, for programs that read it without this package.
+    """Return the JSON Schema (draft 2020-12) of a record's file, for programs that read it without this package.
 
-    What `read_record` asks beyond it: the checksum, the key, the name of the file, and that names of
-    dataset, model, method, protocol and machine are there.
+    `read_record` also checks the checksum, the key, the name of the file, and that dataset, model,
+    method, protocol and machine are named.
     """
     schema = Record.model_json_schema(by_alias=True)
     schema["properties"]["schema"] |= {"const": SCHEMA}
@@ -266,7 +266,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _checksum(plain: Mapping[str, Any]) -> str:
-    """Hash what a record says, however it is laid out; a number that is not finite equals nothing."""
+    """Hash the content of a record, independent of its layout."""
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

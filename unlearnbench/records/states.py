@@ -1,4 +1,4 @@
-"""Deployed states on disk: what a method holds after a request, as plain tensors that anything can read."""
+"""Deployed states on disk: the parameters of a method after a request, as plain tensors that anything can read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AGAIN = "Save it again: unlearnbench run --save-state DIR --overwrite always."
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a method deploys after a request, and what it takes to use it elsewhere.
+    """What a method deploys after a request, and what is needed to use it elsewhere.
 
     Args:
         key: Key of the cell.
@@ -48,7 +48,7 @@ class State:
 
 
 def save_state(state: State, path: Path) -> None:
-    """Write a state, whole or not at all.
+    """Write a state atomically.
 
     The file is a dictionary that `torch.load(path, weights_only=True)` reads: `unlearnbench_state`
     (the layout's version), and the names of `State`; `split` is a dictionary of `train`, `val`, `test`.
@@ -74,7 +74,7 @@ def save_state(state: State, path: Path) -> None:
 
 
 def load_state(path: str | Path) -> State:
-    """Read what `run --save-state` or `Method.save` wrote; nothing in the file is run.
+    """Read what `run --save-state` or `Method.save` wrote, without executing anything in the file.
 
     Args:
         path: `DIR/KEY.pt`.
@@ -90,30 +90,30 @@ def load_state(path: str | Path) -> State:
         if wrong is not None:
             raise UsageError(f"{path} is damaged: {wrong} in it has another checksum.", _AGAIN)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says of unusual pickles is said below, in an error
+            warnings.simplefilter("ignore")  # torch warns of unusual pickles; below they are errors
             plain = torch.load(path, map_location="cpu", weights_only=True)
     except UsageError:
         raise
-    except Exception as error:  # a file can fail in any way its instructions can
+    except Exception as error:  # a damaged pickle can raise anything
         raise UsageError(f"{path} cannot be read as a state ({type(error).__name__}).", _AGAIN) from None
     if not isinstance(plain, dict) or type(plain.get(_MARK)) is not int:
-        raise UsageError(f"{path} is not a state: it does not say which layout it has.", _AGAIN)
+        raise UsageError(f"{path} is not a state: it has no layout version.", _AGAIN)
     if plain[_MARK] != FORMAT:
         raise UsageError(f"{path} has layout {plain[_MARK]}, this unlearnbench reads {FORMAT}.", _AGAIN)
     wrong = _misfit(plain)
     if wrong:
-        raise UsageError(f"{path} is not a whole state: {wrong}.", _AGAIN)
+        raise UsageError(f"{path} is not a complete state: {wrong}.", _AGAIN)
     fields = {name: plain[name] for name in ("key", "label", "cell", "weights", "forgotten", "partition")}
     return State(split=Split(*(plain["split"][part] for part in ("train", "val", "test"))), **fields)
 
 
 def _plain(value: Tensor) -> Tensor:
-    # A copy: a view would bring along all of what it is a part of.
+    # A copy: saving a view would save the whole tensor behind it.
     return value.detach().cpu().contiguous().clone()
 
 
 def _misfit(plain: Mapping[str, Any]) -> str:
-    """Say what of a state is not what it should be; empty: nothing."""
+    """Describe what is wrong with a state; empty if nothing is."""
     for name, kind in (("key", str), ("label", str), ("cell", dict), ("weights", dict), ("split", dict)):
         if not isinstance(plain.get(name), kind):
             return f"it has no {name}"

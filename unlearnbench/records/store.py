@@ -1,12 +1,12 @@
-"""Records on disk: one strict JSON file a cell, written whole or not at all.
+"""Records on disk: one strict JSON file per cell, written atomically.
 
 Layout under a results folder:
 
     records/<machine>/<dataset>/<method>/<key>.json         the outcome of a cell
     records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
     records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
-    machines/<machine>.json                                 what the machine is
-    unfinished/<machine>/<key>/*.pt                            members of a cell that is not finished: see `unfinished`
+    machines/<machine>.json                                 the description of the machine
+    unfinished/<machine>/<key>/*.pt                         members of an unfinished cell: see `unfinished`
 
 Several processes, on one machine or many, may write into one folder: every file has one
 writer at a time, appears by a rename, and the last writer of a cell wins.
@@ -56,7 +56,7 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
 
     Args:
         root: A results folder.
-        problems: Where errors of unreadable files are put; without it the first one is raised.
+        problems: Collects the errors of unreadable files; None: the first one is raised.
 
     Raises:
         DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
@@ -89,7 +89,7 @@ def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Pa
         older_than: Seconds since the last write; a younger one may still be in use.
 
     Returns:
-        What was removed.
+        The files that were removed.
     """
     removed = []
     for path in temporaries(root):
@@ -116,7 +116,7 @@ class Store:
         machine: Id of the machine that writes.
 
     Attributes:
-        problems: Errors of damaged records that `has` met and counted as not done.
+        problems: Errors of damaged records, which `has` counted as not done.
     """
 
     def __init__(self, root: Path, machine: str) -> None:
@@ -125,7 +125,7 @@ class Store:
         self.problems: list[UnlearnbenchError] = []
 
     def folder(self, record: Record) -> Path:
-        """Give the folder of a record's files.
+        """Return the folder of a record's files.
 
         Raises:
             UsageError: A link leads out of the results folder.
@@ -134,18 +134,18 @@ class Store:
         return inside(self.root.joinpath("records", *(safe_name(name) for name in names)), self.root)
 
     def path(self, record: Record) -> Path:
-        """Give the path of a record."""
+        """Return the path of a record."""
         return self.folder(record) / record.file_name
 
     def has(self, key: str) -> bool:
-        """Tell whether this machine has a whole record of a cell; failures do not count.
+        """Whether this machine has a readable record of a cell; failures do not count.
 
-        A damaged record counts as not done, and its error is put into `problems`.
+        A damaged record counts as not done, and its error is added to `problems`.
 
         Raises:
             SchemaVersionError: The record is of another schema: it must not be written over.
         """
-        return self._whole(key) is not None
+        return self._readable(key) is not None
 
     def find(self, key: str) -> Record | None:
         """Read this machine's record of a cell, if it has one.
@@ -170,17 +170,17 @@ class Store:
         return None
 
     def wanted(self, key: str, policy: Policy) -> bool:
-        """Tell whether a cell is to be run.
+        """Whether a cell is to be run.
 
         Args:
             key: The cell's key.
-            policy: `only-missing`: what has no whole record of this machine, failed cells again
-                too; `busy`: that, and what was timed while other work kept the machine busy;
-                `never`: only what has no file at all, so that nothing is written over;
-                `always`: everything.
+            policy: `only-missing`: cells without a readable record of this machine, failed ones
+                included; `busy`: those, and cells timed while other work kept the machine busy;
+                `never`: only cells without any file, so that nothing is overwritten;
+                `always`: every cell.
 
         Raises:
-            UsageError: Another policy, or a link leads out of the folder where records go.
+            UsageError: An unknown policy, or a link leads out of the results folder.
         """
         inside(self.root / "records" / safe_name(self.machine), self.root)
         if policy == "always":
@@ -189,7 +189,7 @@ class Store:
             return not (self._files(key) or self._files(key, ".error.json"))
         if policy not in POLICIES:
             raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
-        record = self._whole(key)
+        record = self._readable(key)
         return record is None or (policy == "busy" and _met_a_busy_machine(record))
 
     def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
@@ -197,19 +197,19 @@ class Store:
         return read_records(self.root, problems)
 
     def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
-        """Write the outcome of a cell; what was kept of it before it was finished, and a failure of it, are removed.
+        """Write the outcome of a cell; remove its checkpoints and the record of an earlier failure.
 
         Args:
             record: An outcome, of this machine.
-            arrays: Arrays of plain numbers, kept beside it; written first, so that a record
-                never stands without its arrays.
+            arrays: Arrays of plain numbers, stored beside the record; written first, so that no
+                record exists without its arrays.
 
         Returns:
             The path of the record.
 
         Raises:
             UsageError: A failure, another machine's record, or an array that holds objects.
-            WriteError: It cannot be written; an earlier record is still whole.
+            WriteError: It cannot be written; an earlier record is intact.
         """
         self._check(record, failure=False)
         folder = make_folder(inside(self.folder(record), self.root))
@@ -256,7 +256,7 @@ class Store:
             ) from None
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
-        """Write what the machine is, unless that already stands there."""
+        """Write the description of the machine, unless the same one is there already."""
         path = make_folder(inside(self.root / "machines", self.root)) / f"{safe_name(self.machine)}.json"
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
@@ -265,11 +265,11 @@ class Store:
         return path
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
-        """Remove what killed runs left behind and nobody needs: temporary files, and members of finished cells."""
+        """Remove what killed runs left behind: temporary files, and members of cells that are finished."""
         return remove_temporaries(self.root, older_than) + remove_all_unfinished(self.root, older_than)
 
-    def _whole(self, key: str) -> Record | None:
-        """Read a cell's record; one that is damaged is put into `problems`."""
+    def _readable(self, key: str) -> Record | None:
+        """Read a cell's record; the error of a damaged one is added to `problems`."""
         for path in self._files(key):
             try:
                 return _read_inside(path, self.root)
@@ -292,7 +292,7 @@ class Store:
 
 
 def _met_a_busy_machine(record: Record) -> bool:
-    # A refusal or a divergence has no time to make better.
+    # The time of a refused or diverged cell is not compared anyway.
     return record.status == "ok" and record.provenance.get("exclusive") is not True
 
 

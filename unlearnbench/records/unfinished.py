@@ -1,10 +1,10 @@
-"""Where members of large cells are kept while the cells are not finished, and when that is removed.
+"""Folders of checkpoints: members of large cells that are not finished yet.
 
 Layout under a results folder:
 
     unfinished/<machine>/<key>/<phase>-<digest>.pt      the members of one group: see `checkpoints`
 
-The folder of a cell goes when its record is there.
+The folder of a cell is removed once its record exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unlearnbench.records.files import inside, safe_name
 
 
 def unfinished_folder(root: Path, machine: str, key: str) -> Path:
-    """Give the folder of a cell's groups.
+    """Return the folder of a cell's groups.
 
     Raises:
         UsageError: A link leads out of the results folder.
@@ -31,13 +31,13 @@ def unfinished_folders(root: Path) -> list[Path]:
 
 
 def is_finished(folder: Path, root: Path) -> bool:
-    """Tell whether the cell of such a folder has a record: then nobody will ask for its groups again."""
+    """Whether the cell of such a folder has a record: then its groups are not needed any more."""
     machine, key = folder.parent.name, folder.name
     return any((root / "records" / machine).glob(f"*/*/{key}.json"))
 
 
 def last_written(folder: Path) -> float:
-    """Give when a file of the folder was written last, in seconds since the epoch; 0 if it is gone."""
+    """Return when a file of the folder was last written, in seconds since the epoch; 0 if it is gone."""
     times = [0.0]
     for path in (folder, *folder.glob("*")):
         with contextlib.suppress(FileNotFoundError):
@@ -46,13 +46,13 @@ def last_written(folder: Path) -> float:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove a cell's groups, and the folders above that are empty then; nothing if there are none."""
+    """Remove a cell's groups, if there are any, and the parent folders that are then empty."""
     if not folder.is_dir() or folder.is_symlink():
         return
     for path in folder.iterdir():
         path.unlink(missing_ok=True)
     for empty in (folder, folder.parent, folder.parent.parent):
-        with contextlib.suppress(OSError):  # other cells have theirs there
+        with contextlib.suppress(OSError):  # not empty: other cells have groups there
             empty.rmdir()
 
 
@@ -62,7 +62,7 @@ def remove_all_unfinished(root: Path, older_than: float, all_of_them: bool = Fal
     Args:
         root: A results folder.
         older_than: Seconds since the last write; younger ones may be in use.
-        all_of_them: Those of unfinished cells as well: a run would start these from the beginning.
+        all_of_them: Those of unfinished cells as well, which a run then starts from the beginning.
 
     Returns:
         The folders that were removed.

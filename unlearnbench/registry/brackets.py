@@ -1,6 +1,6 @@
 """The bracket notation: `graphrevoker[sem_weight=0]`, `sharded[partitioner=bekm[slack=0]]`.
 
-Grammar: `name`, or `name[key=value, ...]`, where a value is a bracket again or plain text
+Grammar: `name`, or `name[key=value, ...]`, where a value is another bracket, plain text
 without commas and brackets, or text in double quotes. `file:PATH` is short for
 `file[path=PATH]`; a path with commas or brackets goes in double quotes.
 """
@@ -20,20 +20,20 @@ FILE = "file"
 FILE_PREFIX = f"{FILE}:"
 BARE_PATH = re.compile(r'[^\[\],"\n\r]+')
 QUOTED = re.compile(r'"([^"\n\r]*)"')
-# No component has parts of parts this far down; a text that goes deeper is a slip of the hand.
+# No component has parts nested this deep: a deeper text is a typing mistake.
 DEEPEST = 20
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """A name with the arguments that stood in its bracket, not yet looked up anywhere.
+    """A name and its arguments as they were written, before any look-up.
 
     Args:
         name: A component's name, perhaps with its distribution: `dist:name`.
         arguments: Key to text, or to a bracket where the value had one itself.
 
     Raises:
-        UsageError: A value holds a double quote or a line break, which no bracket can be written with.
+        UsageError: A value holds a double quote or a line break, which the notation cannot express.
     """
 
     name: str
@@ -61,7 +61,7 @@ def _show(value: str | Bracket) -> str:
 
 
 class _Reader:
-    """Reads one text from left to right; errors say at which character."""
+    """Parses one text from left to right; errors name the character position."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,9 +69,9 @@ class _Reader:
         self.depth = 0
 
     def fail(self, wanted: str) -> UsageError:
-        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
+        character = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
         return UsageError(
-            f"Cannot read {self.text!r}: expected {wanted} at character {self.at + 1}, found {found}.",
+            f"Cannot read {self.text!r}: expected {wanted} at character {self.at + 1}, found {character}.",
             "The form is name[key=value,key=other[key=value]].",
         )
 
@@ -88,11 +88,11 @@ class _Reader:
 
     def match(self, pattern: re.Pattern[str], wanted: str) -> re.Match[str]:
         self.skip()
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        matched = pattern.match(self.text, self.at)
+        if matched is None:
             raise self.fail(wanted)
-        self.at = found.end()
-        return found
+        self.at = matched.end()
+        return matched
 
     def bracket(self) -> Bracket:
         self.skip()
@@ -114,9 +114,9 @@ class _Reader:
         return Bracket(FILE, {"path": path, **arguments})
 
     def arguments(self) -> dict[str, str | Bracket]:
-        found: dict[str, str | Bracket] = {}
+        arguments: dict[str, str | Bracket] = {}
         if self.take("]"):
-            return found
+            return arguments
         self.depth += 1
         if self.depth > DEEPEST:
             raise UsageError(
@@ -125,14 +125,14 @@ class _Reader:
             )
         while True:
             key = self.match(KEY, "a parameter's name")[0]
-            if key in found:
+            if key in arguments:
                 raise UsageError(f"Parameter {key!r} is given twice in {self.text!r}.", "Leave one out.")
             if not self.take("="):
                 raise self.fail("'='")
-            found[key] = self.value()
+            arguments[key] = self.value()
             if self.take("]"):
                 self.depth -= 1
-                return found
+                return arguments
             if not self.take(","):
                 raise self.fail("',' or ']'")
 
@@ -154,7 +154,7 @@ def parse_bracket(text: str) -> Bracket:
     """Read one component with its arguments.
 
     Raises:
-        UsageError: The text does not follow the grammar; the message says where.
+        UsageError: The text does not follow the grammar; the message names the position.
     """
     reader = _Reader(text)
     bracket = reader.bracket()
@@ -165,7 +165,7 @@ def parse_bracket(text: str) -> Bracket:
 
 
 def split_names(texts: Sequence[str]) -> list[str]:
-    """Split comma-separated lists at the commas that stand outside brackets and quotes."""
+    """Split comma-separated lists at the commas outside brackets and quotes."""
     names: list[str] = []
     for text in texts:
         depth, quoted, start = 0, False, 0

@@ -1,4 +1,4 @@
-"""What components need beyond what their distribution installs, and whether it is there."""
+"""Optional modules that components need, and whether they are installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Requirement:
 
     Args:
         module: The module's name, dotted or not.
-        pip: What pip must be given: `unlearnbench[metis]`, `cupy-cuda12x`.
+        pip: What to install by pip: `unlearnbench[metis]`, `cupy-cuda12x`.
         is_met: Whether the import succeeds.
         reason: Why an installed module cannot be imported; empty if it is not installed.
     """
@@ -29,11 +29,11 @@ class Requirement:
 
     @property
     def remedy(self) -> str:
-        """Give the command that installs it, quoted as every shell reads it."""
+        """The command that installs it, quoted for any shell."""
         return f'pip install "{self.pip}"' if set(self.pip) & set("[]<>=!~; ") else f"pip install {self.pip}"
 
     def describe(self) -> str:
-        """Say in a few words how things stand."""
+        """Describe in a few words whether it is installed."""
         if self.is_met:
             return "installed"
         if self.reason:
@@ -42,14 +42,13 @@ class Requirement:
 
 
 def require_module(module: str, pip: str) -> Requirement:
-    """Import a module to see whether it can be used.
+    """Import a module to check whether it can be used.
 
-    Only the import tells: a compiled module can be in its place and lack a library it was
-    linked with.
+    Only importing it shows that: a compiled module may be installed while a library it links to is missing.
 
     Args:
         module: The module's name.
-        pip: What pip must be given to install it.
+        pip: What to install by pip.
     """
     try:
         importlib.import_module(module)
@@ -62,10 +61,10 @@ def require_module(module: str, pip: str) -> Requirement:
 
 
 def requirements_of(cls: type[Component]) -> list[Requirement]:
-    """Look for everything that a component's class names in `requires`.
+    """Check every module that a component's class names in `requires`.
 
     Raises:
-        UsageError: `requires` is no mapping of module names to what pip must be given.
+        UsageError: `requires` is no mapping of module names to what to install.
     """
     requires = cls.requires
     if not isinstance(requires, Mapping) or not all(
@@ -73,13 +72,13 @@ def requirements_of(cls: type[Component]) -> list[Requirement]:
     ):
         raise UsageError(
             f"{cls.__name__}.requires is {requires!r}.",
-            'It maps modules to what pip must be given: {"pymetis": "unlearnbench[metis]"}.',
+            'It maps modules to what to install by pip: {"pymetis": "unlearnbench[metis]"}.',
         )
     return [require_module(module, pip) for module, pip in requires.items()]
 
 
 def requirements_of_tree(spec: Spec) -> Iterator[tuple[Spec, Requirement]]:
-    """Yield what a component and all its parts need, each with the one that needs it."""
+    """Yield the requirements of a component and of all its parts, each with its owner."""
     for need in requirements_of(spec.cls):
         yield spec, need
     for _, chosen in spec.parts():
@@ -87,23 +86,23 @@ def requirements_of_tree(spec: Spec) -> Iterator[tuple[Spec, Requirement]]:
 
 
 def check_requirements(specs: Iterable[Spec]) -> None:
-    """Check that everything that components and their parts need is there.
+    """Check that everything that components and their parts need is installed.
 
     Args:
         specs: The components of a run.
 
     Raises:
-        UsageError: Something is not installed or cannot be imported. Names each component and
-            module, and the line that installs all.
+        UsageError: Something is not installed or cannot be imported; names each component and
+            module, and the commands that install them.
     """
     problems: dict[str, str] = {}
-    for whole in specs:
-        for spec, need in requirements_of_tree(whole):
+    for root in specs:
+        for spec, need in requirements_of_tree(root):
             if need.is_met:
                 continue
             state = f"is installed but cannot be imported: {need.reason}" if need.reason else "is not installed"
-            where = "" if spec is whole else f" of {whole.label}"
-            told = f"The {spec.kind} {spec.name!r}{where} needs the module {need.module!r}, which {state}."
-            problems.setdefault(told, need.remedy)
+            where = "" if spec is root else f" of {root.label}"
+            problem = f"The {spec.kind} {spec.name!r}{where} needs the module {need.module!r}, which {state}."
+            problems.setdefault(problem, need.remedy)
     if problems:
         raise UsageError("\n".join(problems), "\n".join(dict.fromkeys(problems.values())))

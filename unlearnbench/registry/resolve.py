@@ -1,4 +1,4 @@
-"""From a bracket to a `Spec`: every default filled in, every part looked up, every value checked."""
+"""Turns a bracket into a `Spec`: fills in defaults, looks up parts, checks values."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
         text: `name`, or `name[key=value]`.
 
     Returns:
-        The component with every parameter; its label depends on these alone, however the
+        The component with every parameter; its label depends on these alone, not on how the
         text was written.
 
     Raises:
         UsageError: An unknown name or parameter, one given twice, or a value out of range;
-            names it and says what would be right.
+            names it and what would be valid.
     """
     bracket = parse_bracket(text) if isinstance(text, str) else text
     return labelled(catalogue, _resolve(catalogue, kind, bracket))
 
 
 def labelled(catalogue: Catalogue, spec: Spec) -> Spec:
-    """Give a spec its label: the shortest bracket that gives it."""
+    """Return a spec with its label: the shortest bracket that resolves to it."""
     return replace(spec, label=str(_label(catalogue, spec)))
 
 
 def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spec:
-    """Look a component up of which the kind is not known.
+    """Look up a component whose kind is not known.
 
     Args:
         catalogue: Where components are found.
@@ -54,7 +54,7 @@ def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spe
         kind: One of `hookspecs.KINDS`, or `method`; None: any.
 
     Raises:
-        UsageError: As `resolve`; or the name is that of two kinds.
+        UsageError: As for `resolve`; or components of two kinds have this name.
     """
     plain = parse_bracket(text).name.rpartition(":")[2]
     asked = [each for each in KINDS if kind in (None, each) or (kind, each) == ("method", "unlearner")]
@@ -67,7 +67,7 @@ def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spe
 
 
 def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[str, Any] | None = None) -> Spec:
-    """Resolve a bracket over values that hold where it says nothing: those of an outer preset or default."""
+    """Resolve a bracket; `under` has the values of an outer preset or default, which it overrides."""
     entry = catalogue.find(kind, bracket.name)
     cls = catalogue.load(entry)
     given, lower = dict(bracket.arguments), dict(under or {})
@@ -82,7 +82,7 @@ def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[s
         default = lower.pop(key, cls.Params.model_fields[key].default)
         chosen = given.pop(key, default)
         parts[key] = chosen if isinstance(chosen, Bracket) else parse_bracket(str(chosen))
-    # A part that was replaced is no longer the one that the preset speaks of.
+    # The preset describes the original part, not its replacement.
     lower = {key: value for key, value in lower.items() if key.partition(".")[0] not in replaced}
     below = _sort_by_part(catalogue, entry.name, cls, parts, lower, once=False)
     above = _sort_by_part(catalogue, entry.name, cls, parts, given, once=True)
@@ -116,12 +116,12 @@ def _sort_by_part(
     values: Mapping[str, Any],
     once: bool,
 ) -> dict[str, Arguments]:
-    """Give each value to the part it is meant for, or to the component itself (the empty key).
+    """Assign each value to the part it is meant for, or to the component itself (the empty key).
 
-    With `once`, a parameter reached by two of its names is an error; else the last one counts.
+    With `once`, setting a parameter by two of its names is an error; otherwise the last one counts.
     """
     kinds = part_kinds(cls.Params)
-    found: dict[str, Arguments] = {"": {}, **{key: {} for key in kinds}}
+    values_of: dict[str, Arguments] = {"": {}, **{key: {} for key in kinds}}
     for key, value in values.items():
         head, dot, tail = key.partition(".")
         if dot and head in kinds:
@@ -130,10 +130,10 @@ def _sort_by_part(
             part_key, inner = "", key
         else:
             part_key, inner = _owner(catalogue, name, cls, parts, key), key
-        if once and inner in found[part_key]:
+        if once and inner in values_of[part_key]:
             raise _given_twice(name, f"{part_key}.{inner}")
-        found[part_key][inner] = value
-    return found
+        values_of[part_key][inner] = value
+    return values_of
 
 
 def _given_twice(name: str, key: str) -> UsageError:
@@ -146,12 +146,12 @@ def _preset(cls: type[Any], name: str, preset: str) -> Mapping[str, Any]:
     if preset not in cls.presets:
         known = ", ".join([cls.default_preset, *cls.presets])
         raise UsageError(f"{name} has no preset {preset!r}.", f"Known: {known}.")
-    found: Mapping[str, Any] = cls.presets[preset]
-    return found
+    values: Mapping[str, Any] = cls.presets[preset]
+    return values
 
 
 def _owner(catalogue: Catalogue, name: str, cls: type[Any], parts: Mapping[str, Bracket], key: str) -> str:
-    """Name the one part that has the parameter `key`."""
+    """Return the one part that has the parameter `key`."""
     owners = []
     known = list(cls.Params.model_fields)
     spellings = {field: field for field in known}
@@ -176,11 +176,11 @@ def _owner(catalogue: Catalogue, name: str, cls: type[Any], parts: Mapping[str, 
 def _reachable(catalogue: Catalogue, kind: str, bracket: Bracket) -> list[str]:
     """List the parameters that a bare key can reach in a component and its own parts."""
     cls = catalogue.load(catalogue.find(kind, bracket.name))
-    found = list(cls.Params.model_fields)
+    fields = list(cls.Params.model_fields)
     for key, part_kind in part_kinds(cls.Params).items():
         inner = bracket.arguments.get(key, cls.Params.model_fields[key].default)
-        found += _reachable(catalogue, part_kind, inner if isinstance(inner, Bracket) else parse_bracket(str(inner)))
-    return list(dict.fromkeys(found))
+        fields += _reachable(catalogue, part_kind, inner if isinstance(inner, Bracket) else parse_bracket(str(inner)))
+    return list(dict.fromkeys(fields))
 
 
 def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
@@ -202,7 +202,7 @@ def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
 
 
 def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
-    """Write a spec the one way that equal specs are written: with the fewest arguments, parts first."""
+    """Return the canonical bracket of a spec: the fewest arguments, parts first."""
     name = catalogue.plain_name(spec.kind, spec.name, spec.distribution)
     start: Arguments = {"preset": spec.preset} if spec.preset != spec.cls.default_preset else {}
     fields = type(spec.params).model_fields
@@ -212,12 +212,12 @@ def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
         start |= {key: _label(catalogue, chosen) for key, chosen in spec.parts()}
     base = _resolve(catalogue, spec.kind, Bracket(name, start))
     arguments = {**start, **_difference(catalogue, base, spec)}
-    whole = spec.canonical()
+    canonical = spec.canonical()
     for key in sorted(key for key in arguments if "." in key):
         steps = key.split(".")
         for bare in (".".join(steps[at:]) for at in range(len(steps) - 1, 0, -1)):
             shorter = {bare if other == key else other: value for other, value in arguments.items()}
-            if bare not in arguments and _gives(catalogue, spec.kind, Bracket(name, shorter), whole):
+            if bare not in arguments and _resolves_to(catalogue, spec.kind, Bracket(name, shorter), canonical):
                 arguments = shorter
                 break
     places = {"preset": -1} | {key: place for place, key in enumerate(parts)}
@@ -226,33 +226,33 @@ def _label(catalogue: Catalogue, spec: Spec) -> Bracket:
 
 
 def _difference(catalogue: Catalogue, base: Spec, spec: Spec) -> Arguments:
-    """List the arguments that make `spec` of `base`, dotted where they reach into a part."""
+    """List the arguments that turn `base` into `spec`, dotted where they reach into a part."""
     before, after = _plain(base), _plain(spec)
-    found: Arguments = {k: _text(v) for k, v in after.items() if json.dumps(v) != json.dumps(before[k])}
+    arguments: Arguments = {k: _text(v) for k, v in after.items() if json.dumps(v) != json.dumps(before[k])}
     others = dict(base.parts())
     for key, chosen in spec.parts():
         other = others[key]
-        whole: Arguments = {key: _label(catalogue, chosen)}
+        replaced: Arguments = {key: _label(catalogue, chosen)}
         if (chosen.cls, chosen.preset) == (other.cls, other.preset):
             inner = {f"{key}.{name}": value for name, value in _difference(catalogue, other, chosen).items()}
-            found |= inner if _count(inner) <= _count(whole) else whole
+            arguments |= inner if _count(inner) <= _count(replaced) else replaced
         else:
-            found |= whole
-    return found
+            arguments |= replaced
+    return arguments
 
 
 def _count(arguments: Mapping[str, Any]) -> int:
-    """Count the arguments, those of inner brackets too."""
+    """Count the arguments, including those of inner brackets."""
     return sum(1 + (_count(value.arguments) if isinstance(value, Bracket) else 0) for value in arguments.values())
 
 
 def _plain(spec: Spec) -> dict[str, Any]:
-    """Give the parameters that are no parts, as JSON values."""
+    """Return the parameters that are no parts, as JSON values."""
     return spec.params.model_dump(mode="json", exclude={key for key, _ in spec.parts()})
 
 
 def _text(value: Any) -> str:
-    """Write a JSON value as it is written in a bracket."""
+    """Return a JSON value as it is written in a bracket."""
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     if isinstance(value, list):
@@ -260,7 +260,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _gives(catalogue: Catalogue, kind: str, bracket: Bracket, canonical: dict[str, Any]) -> bool:
+def _resolves_to(catalogue: Catalogue, kind: str, bracket: Bracket, canonical: dict[str, Any]) -> bool:
     try:
         return _resolve(catalogue, kind, bracket).canonical() == canonical
     except UsageError:  # the shorter form is ambiguous

@@ -1,4 +1,4 @@
-"""Cells: the points of the grid, their canonical JSON and their key."""
+"""Cells: the points of a grid, with their canonical JSON and key."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Cell:
     """One point of the grid.
 
     Args:
-        protocol: What is equal for every method.
+        protocol: The settings that are equal for every method.
         dataset: The dataset.
         checksum: sha256 of its graph.
         model: The base model.
         method: The unlearner with its parameters.
-        training: How networks are trained.
+        training: The training settings of networks.
         repetition: Which split and request.
         seed: The base of every seed.
-        device: `cpu` or `cuda`: results on other kinds of device are other results.
-        audit: What is asked of the method; None: the cell is a run.
+        device: `cpu` or `cuda`: each kind of device has cells of its own.
+        audit: The audit; None: the cell is a run.
     """
 
     protocol: Protocol
@@ -43,7 +43,7 @@ class Cell:
     audit: Spec | None = None
 
     def canonical(self) -> dict[str, Any]:
-        """Give plain JSON values: all parameters with their defaults, and every version."""
+        """Return plain JSON values: all parameters, including defaults, and every version."""
         values = {
             "protocol": self.protocol.canonical(),
             "dataset": {**self.dataset.canonical(), "sha256": self.checksum},
@@ -58,32 +58,32 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Hash the canonical JSON."""
+        """The hash of the canonical JSON."""
         text = canonical_json(self.canonical())
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
     def distributions(self) -> set[str]:
-        """Name the distributions of all its components."""
+        """Return the distributions of all its components."""
         specs = (self.dataset, self.model, self.method, *([] if self.audit is None else [self.audit]))
         return set().union(*(spec.distributions() for spec in specs))
 
     @property
     def dataset_identity(self) -> str:
-        """Name the dataset for seeds: its name and parameters, whoever else uses the name."""
+        """The dataset as seeds are derived from it: its name and parameters."""
         return identity_of(self.dataset)
 
     @property
     def dataset_label(self) -> str:
-        """Name the dataset as it was asked for."""
+        """The dataset as the user wrote it."""
         return self.dataset.label or self.dataset.name
 
     def describe(self) -> str:
-        """Name the cell in a line of progress."""
+        """Return a short description, for lines of progress."""
         what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
         return what if self.audit is None else f"{self.audit.label}: {what}"
 
 
 def identity_of(dataset: Spec) -> str:
-    """Name a dataset for seeds: its name and parameters, not where it lies."""
+    """Return a dataset as seeds are derived from it: its name and parameters, without its location."""
     params = dataset.canonical()["params"]
     return dataset.name + (canonical_json(params) if params else "")

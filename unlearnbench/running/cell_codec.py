@@ -1,4 +1,4 @@
-"""A cell as JSON values and back: one form for records, for processes and for clusters."""
+"""Converts a cell to JSON values and back: for records, for processes and for clusters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Plain = Mapping[str, Any]
 
 
 def cell_to_plain(cell: Cell) -> dict[str, Any]:
-    """Write a cell for another process.
+    """Return a cell as JSON values for another process.
 
-    Beside its canonical form stand its key, so that the reader can compare, the labels that were
-    asked for, and the dataset with the parameters that are no part of the canonical form: where it lies.
+    Besides its canonical form they hold its key, for the reader to compare, the labels as the user wrote
+    them, and the dataset with parameters that are no part of the canonical form, such as its location.
     """
     dataset = cell.dataset
     return {
@@ -41,14 +41,14 @@ def cell_to_plain(cell: Cell) -> dict[str, Any]:
 
 
 def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
-    """Read what `cell_to_plain` wrote.
+    """Rebuild the cell that `cell_to_plain` converted.
 
     Args:
         plain: JSON values.
-        catalogue: Where components are found here.
+        catalogue: The components of this process.
 
     Raises:
-        UsageError: A component is not there, or is another version than where the cell comes from.
+        UsageError: A component is missing here, or has another version than in the sending process.
     """
     entry = catalogue.find("dataset", plain["dataset"]["name"])
     cls = catalogue.load(entry)
@@ -66,15 +66,15 @@ def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
 
 
 def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
-    """Make the cell of a record again.
+    """Rebuild the cell of a record.
 
     Args:
-        record: Of a run or an audit.
-        catalogue: Where components are found here.
+        record: A record of a run or an audit.
+        catalogue: The components of this process.
 
     Raises:
-        UsageError: It cannot be made here: a component is not installed or has another version, the
-            protocol is another, the graph is the user's own. Names the first difference.
+        UsageError: It cannot be rebuilt: a component is missing or has another version, the protocol
+            differs, or the graph is a user's own. Names the first difference.
     """
     recorded = record.cell
     if ":" in recorded["dataset"]["name"]:
@@ -101,14 +101,14 @@ def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
 
 
 class Absent:
-    """What stands where one of two values has nothing."""
+    """The placeholder for a key that one of two values lacks."""
 
     def __repr__(self) -> str:
         return "nothing"
 
 
 def json_differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """List where two JSON values differ: the dotted place and both values."""
+    """Yield the differences between two JSON values: the dotted place and both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in sorted({*one, *other}):
             inner = f"{place}.{key}" if place else str(key)
@@ -126,8 +126,8 @@ def _short(value: Any) -> str:
 
 
 def _specs(cell: Cell) -> dict[str, Spec]:
-    found = {"dataset": cell.dataset, "model": cell.model, "method": cell.method}
-    return found if cell.audit is None else {**found, "audit": cell.audit}
+    specs = {"dataset": cell.dataset, "model": cell.model, "method": cell.method}
+    return specs if cell.audit is None else {**specs, "audit": cell.audit}
 
 
 def _cell(canonical: Plain, dataset: Spec, catalogue: Catalogue) -> Cell:

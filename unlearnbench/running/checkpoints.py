@@ -1,6 +1,6 @@
-"""Keeps members of a large cell on disk while it is not finished, so that a run that was killed goes on from there.
+"""Checkpoints of a cell that is being computed: members on disk, from which a killed run continues.
 
-A group is taken back only if every bit that its members depend on is what it was: see `PhaseCheckpoints`.
+A group is reused only if everything its members depend on is bit for bit unchanged: see `PhaseCheckpoints`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MARK = "unlearnbench_group"
 
 @lru_cache(maxsize=1)
 def source_digest() -> str:
-    """Hash the source of the package and its plugins: what is being written has no version yet.
+    """Hash the source of the package and its plugins, since source under development keeps its version.
 
-    Plugins from elsewhere count by the version of their distribution.
+    Third-party plugins count by the version of their distribution.
     """
     package = Path(unlearnbench.__file__).resolve().parent
     folders = [package, *package.parent.glob("unlearnbench_*"), *(package.parent / "plugins").glob("*")]
@@ -46,16 +46,16 @@ def source_digest() -> str:
 
 
 class CellCheckpoints:
-    """The keepers of one cell, one for each phase.
+    """The checkpoints of one cell, one store for each phase.
 
     Args:
-        folder: Where its groups go; made at the first write. None: nowhere.
+        folder: Folder of its groups, made at the first write; None: nothing is stored.
         facts: Plain JSON values that members depend on: the cell's key, versions, machine, device.
-        elsewhere: Makes, for a phase, what has groups trained elsewhere; None: the method trains them.
+        elsewhere: Makes, for a phase, the store that has groups trained elsewhere; None: they are trained here.
 
     Attributes:
-        taken: How many groups were there already and were taken.
-        asked: Whether a method trained members that could be kept, or trained elsewhere.
+        taken: Number of groups reused from an earlier run.
+        asked: Whether a method trained members that could be stored, or trained elsewhere.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CellCheckpoints:
 
     @property
     def notes(self) -> list[str]:
-        """Say what a reader of the record should know."""
+        """Notes for the record."""
         if self._elsewhere is not None and not self.asked:
             return ["No member was sent to the cluster: all was trained here."]
         if not self.taken:
@@ -82,7 +82,7 @@ class CellCheckpoints:
         ]
 
     def of(self, phase: str) -> CheckpointStore:
-        """Give the keeper of a phase, `fit` or `unlearn`: neither is given what the other kept."""
+        """Return the store of a phase, `fit` or `unlearn`: the two share no group."""
         elsewhere = NoCheckpoints() if self._elsewhere is None else self._elsewhere()
         if self._folder is None:
             return elsewhere
@@ -90,19 +90,19 @@ class CellCheckpoints:
 
 
 class PhaseCheckpoints:
-    """Keeps the groups of one phase on disk, if there are several: a small cell touches no disk.
+    """Stores the groups of one phase on disk if there are several: small cells are not written.
 
-    The name of a file is a digest of all that its members depend on: the training graph of the phase with
-    every feature, label and edge, so that what was trained before a request is never taken after it;
-    source, seed, settings, phase and facts; the group's shards with the ids of their nodes; and what the method
-    held beside members. The file says the digest as well, and each part has a checksum.
+    The name of a file is a digest of everything its members depend on: the training graph of the phase with
+    every feature, label and edge, so that what was trained before a request is never reused after it;
+    source, seed, settings, phase and facts; the group's shards with the ids of their nodes; and the extra
+    state of the method. The file holds the digest as well, and each part has a checksum.
 
     Args:
-        cell: Whose keeper this is; it counts what was taken.
-        folder: Where groups go.
+        cell: The cell's checkpoints, which count the groups reused.
+        folder: Folder of the groups.
         facts: Plain JSON values that members depend on.
-        phase: Heads the names of files.
-        elsewhere: Is asked for what is not on disk.
+        phase: Prefix of file names.
+        elsewhere: The store to ask for what is not on disk.
     """
 
     def __init__(
@@ -111,27 +111,27 @@ class PhaseCheckpoints:
         self._cell, self._folder, self._facts, self._phase = cell, folder, facts, phase
         self._elsewhere = elsewhere
         self._several = False
-        # The graph is not held: after a request nothing may keep the former one.
+        # A weak reference: after a request nothing may keep the former graph alive.
         self._graph: tuple[weakref.ref[Graph], str] | None = None
 
     @property
     def most(self) -> int | None:
-        """Leave the size of groups to what trains them."""
+        """The largest size of a group, set by what trains it."""
         return self._elsewhere.most
 
     def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
-        """Ask about groups if there are several, or if they are trained elsewhere."""
+        """Whether groups are looked up: if there are several, or if they are trained elsewhere."""
         self._cell.asked, self._several = True, len(groups) > 1
         there = self._several and self._folder.is_dir()
         missing = [group for group in groups if not (there and self._path(self._digest(task, group)).is_file())]
         return self._elsewhere.begin(task, missing) or self._several
 
     def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
-        """Read a group, or ask elsewhere for it; one that is damaged is told and removed."""
+        """Read a group, or get it from elsewhere; a damaged one is reported and removed."""
         if self._several:
-            found = self._read(task, group)
-            if found is not None:
-                return found
+            stored = self._read(task, group)
+            if stored is not None:
+                return stored
         trained = self._elsewhere.find(task, group)
         if trained is not None:
             self.keep(task, group, trained)
@@ -151,7 +151,7 @@ class PhaseCheckpoints:
         return trained
 
     def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
-        """Write a group, whole or not at all; that it cannot be written is told and costs no more than itself."""
+        """Write a group atomically; a failure to write is reported and does not end the run."""
         if not self._several:
             return
         digest = self._digest(task, group)
@@ -197,7 +197,7 @@ def _checksum(graph: Graph) -> str:
     rows = graph.sparse_rows
     if rows is None:
         return graph.checksum()
-    # What is held as sparse stays so: its zeros would take most of the memory.
+    # Sparse features stay sparse: dense ones would take too much memory.
     digest = hashlib.sha256(f"{graph.num_classes}/{rows.num_columns}".encode())
     for tensor in (rows.starts, rows.columns, rows.values, graph.y, graph.edge_index, graph.ids):
         _feed(digest, "", tensor)
@@ -211,17 +211,17 @@ def _feed(digest: Any, name: str, tensor: Tensor) -> None:
 
 
 def _plain(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # Copies: a view would bring along all of what it is a part of.
+    # Copies: saving a view would save the whole tensor behind it.
     return {name: value.detach().cpu().contiguous().clone() for name, value in values.items()}
 
 
 def _read(path: Path, digest: str) -> TrainedGroup | None:
-    """Read a file of `keep`; None if it is not whole, or not what it should be."""
+    """Read a file written by `keep`; None if it is damaged or another group's."""
     try:
         if wrong_checksum(path) is not None:
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says of unusual pickles comes to the same as an error
+            warnings.simplefilter("ignore")  # torch warns of unusual pickles; here they are damage
             plain = torch.load(path, map_location="cpu", weights_only=True)
         if plain[_MARK] != FORMAT or plain["digest"] != digest:
             return None
@@ -230,5 +230,5 @@ def _read(path: Path, digest: str) -> TrainedGroup | None:
         if not members or not all(isinstance(value, Tensor) for value in tensors):
             return None
         return TrainedGroup(members, extra_state, {str(name): int(amount) for name, amount in counts.items()})
-    except Exception:  # a file can fail in any way its instructions can
+    except Exception:  # a damaged pickle can raise anything
         return None

@@ -1,4 +1,4 @@
-"""What is asked of a method's answers, and whether it left alone what it was given."""
+"""Checks of what a method returns, and that it does not change its inputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unlearnbench.task import Query
 
 
 class BrokenContractError(Exception):
-    """A method gave something that is not what its kind promises."""
+    """A method returned something that violates its interface."""
 
 
 def check_predictions(answer: object, query: Query) -> Tensor:
-    """Check what `predict` gave.
+    """Check what `predict` returned.
 
     Returns:
-        The answer: floating point [len(query.targets), C], on the query's device.
+        The predictions: floating point [len(query.targets), C], on the query's device.
 
     Raises:
         BrokenContractError: It is anything else.
@@ -39,7 +39,7 @@ def check_predictions(answer: object, query: Query) -> Tensor:
 
 
 def check_state(state: object, device: torch.device) -> Mapping[str, Tensor]:
-    """Check what `state` gave.
+    """Check what `state` returned.
 
     Returns:
         The state: tensors by name, on the device of the cell or the CPU.
@@ -57,26 +57,26 @@ def check_state(state: object, device: torch.device) -> Mapping[str, Tensor]:
     return state
 
 
-class Given:
-    """What a method was given in one part of a cell, and whether it is still the same."""
+class GuardedInputs:
+    """The inputs of a method in one part of a cell, to check that they stay unchanged."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[str, Graph | Tensor, str]] = []
+        self._inputs: list[tuple[str, Graph | Tensor, str]] = []
 
     def add(self, what: str, value: Graph | Tensor) -> None:
-        """Take note of a graph or a tensor before the method sees it."""
-        self._known.append((what, value, _digest(value)))
+        """Store the digest of a graph or a tensor before the method gets it."""
+        self._inputs.append((what, value, _digest(value)))
 
     def check(self) -> None:
-        """Look at all of it again, and forget it.
+        """Compare all inputs with their digests, and clear them.
 
         Raises:
-            RefusedError: The method wrote into one of them.
+            RefusedError: The method changed one of them.
         """
-        for what, value, digest in self._known:
+        for what, value, digest in self._inputs:
             if _digest(value) != digest or not _agrees(value):
                 raise RefusedError(f"The method changed {what} in place.", "Work on a copy: x = graph.x.clone().")
-        self._known.clear()
+        self._inputs.clear()
 
 
 def _digest(value: Graph | Tensor) -> str:
@@ -89,14 +89,14 @@ def _digest(value: Graph | Tensor) -> str:
 
 
 def _tensors(graph: Graph) -> list[Tensor]:
-    """List what a graph holds; features once, as sparse where it has them so: making them dense takes long."""
+    """Return the tensors of a graph; sparse features stay sparse, since converting them is slow."""
     rows = graph.__dict__.get("sparse_rows")
     features = [graph.x] if rows is None else [rows.starts, rows.columns, rows.values]
     return [*features, graph.y, graph.edge_index, graph.ids]
 
 
 def _agrees(value: Graph | Tensor) -> bool:
-    """Tell whether dense features that were read are still those of the sparse ones."""
+    """Whether dense features, where they were read, still equal the sparse ones."""
     if isinstance(value, Tensor) or "x" not in value.__dict__:
         return True
     rows = value.__dict__.get("sparse_rows")

@@ -1,4 +1,4 @@
-"""Where methods compute."""
+"""The device methods compute on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from unlearnbench.errors import UsageError
 
 
 def choose_device(name: str, elsewhere: bool = False) -> torch.device:
-    """Choose where to compute.
+    """Choose the device to compute on.
 
     Args:
         name: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
-        elsewhere: Cells are computed on other machines, which may have what is absent here.
+        elsewhere: Whether cells are computed on other machines, which may have other devices.
 
     Raises:
-        UsageError: The device does not exist here; the message lists what does.
+        UsageError: The device does not exist here; the message lists those that do.
     """
     present = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
     if name == "auto":

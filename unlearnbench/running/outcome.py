@@ -1,4 +1,4 @@
-"""The outcome of a cell: what is known of it so far, and the record it becomes, whatever goes wrong."""
+"""The outcome of a cell, and the record it becomes, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from unlearnbench.running.checkpoints import CellCheckpoints
 from unlearnbench.running.process_guard import guarded_process, is_out_of_memory
 from unlearnbench.task.task import CheckpointStore
 
-# Cells were computed one after the other; times of others are not compared.
+# Cells were computed one after the other: only their times are compared.
 SERIAL = "serial"
 # Some of a cell's members were trained by an earlier run.
 RESUMED = "resumed"
-# Its members were trained on a cluster.
+# A cell's members were trained on a cluster.
 MEMBERS = "dask-members"
 
 
@@ -39,19 +39,19 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all cells of a run share.
+    """The context that all cells of a run share.
 
     Args:
         device: Where methods compute.
         threads: Threads of torch.
         machine: Id of this machine.
-        metrics: What predictions are scored by.
+        metrics: The metrics of predictions.
         provenance: Versions of packages and plugins, commit.
-        backend: How cells are run; times from others than `serial` are not compared.
-        deterministic: Whether torch refuses operations that may give other bits from call to call.
-        watch: Told the name of each phase of a cell as it begins, and each epoch in it: see `Meter`.
-        elsewhere: For a cell, what has its members trained elsewhere; None: they are trained here.
-        unfinished: The results folder, where members of a large cell are kept until it is finished; None: nowhere.
+        backend: How cells are run; only times of `serial` are compared.
+        deterministic: Whether torch refuses operations whose results may vary from call to call.
+        watch: Called at the start of each phase of a cell and of each epoch in it: see `Meter`.
+        elsewhere: Makes, for a cell, the store that has its members trained elsewhere; None: they are trained here.
+        unfinished: The results folder for checkpoints of unfinished cells; None: none are written.
     """
 
     device: torch.device
@@ -68,15 +68,15 @@ class RunContext:
 
 @dataclass
 class Outcome:
-    """What is known of a cell so far; a failure in the middle still has what came before.
+    """The results of a cell so far; after a failure, those from before it.
 
     Args:
         meter: Clock, memory readings and counts.
-        arrays: What is kept beside the record.
+        arrays: Arrays stored beside the record.
         fields: Fields of the record.
-        notes: What a reader of the record should know.
+        notes: Notes of the record.
         state: The deployed parameters.
-        checkpoints: What keeps members that are trained in groups.
+        checkpoints: Stores members that are trained in groups.
     """
 
     meter: Meter
@@ -90,18 +90,18 @@ class Outcome:
 def measured(
     cell: Cell, context: RunContext, work: Callable[[Outcome], str]
 ) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-    """Do the work of a cell and make its record; a failure of the work becomes the record's status.
+    """Compute a cell and make its record; a failure becomes the record's status.
 
     Args:
-        cell: Which.
+        cell: The cell.
         context: What all cells share.
-        work: Fills in an outcome and gives the status.
+        work: Computes the cell: fills in an outcome and returns the status.
 
     Returns:
-        As `run_cell`.
+        As for `run_cell`.
 
     Raises:
-        StoppedError: The work says that no other cell can be computed either.
+        StoppedError: No other cell could be computed either.
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
@@ -116,7 +116,7 @@ def measured(
             outcome.notes.append(str(error))
         except (KeyboardInterrupt, StoppedError):
             raise
-        except BaseException as error:  # a method may fail in any way; the record says how
+        except BaseException as error:  # a method may fail in any way; the record holds the error
             status = "oom" if is_out_of_memory(error) else "error"
             failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     outcome.notes += changed
@@ -154,7 +154,7 @@ def measured(
     try:
         record = Record(**fields, **outcome.fields, status=status, error=failure)
     except ValidationError as error:
-        # What a method reports of itself must not cost its cell the record, nor the later cells their turn.
+        # Invalid values reported by a method must cost neither this cell its record nor later cells their turn.
         failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
         record = Record(**fields, status="error", error=failure)
     return record, outcome.arrays, outcome.state
@@ -162,9 +162,9 @@ def measured(
 
 def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
     elsewhere = context.elsewhere
-    there = None if elsewhere is None else lambda: elsewhere(cell)
+    store = None if elsewhere is None else lambda: elsewhere(cell)
     if context.unfinished is None:
-        return CellCheckpoints(elsewhere=there)
+        return CellCheckpoints(elsewhere=store)
     facts = {
         "cell": cell.key,
         **{name: context.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
@@ -173,7 +173,7 @@ def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
         "threads": context.threads,
         "deterministic": context.deterministic,
     }
-    return CellCheckpoints(unfinished_folder(context.unfinished, context.machine, cell.key), facts, there)
+    return CellCheckpoints(unfinished_folder(context.unfinished, context.machine, cell.key), facts, store)
 
 
 def _unread(cell: Cell) -> dict[str, str]:
@@ -183,5 +183,5 @@ def _unread(cell: Cell) -> dict[str, str]:
 
 
 def _renamed(row: dict[str, Any]) -> dict[str, Any]:
-    """Take `fit/` off the names inside the first fit: `partition`, `train`, `aggregate`."""
+    """Drop the prefix `fit/` of phases inside the first fit: `partition`, `train`, `aggregate`."""
     return {**row, "name": row["name"].removeprefix("fit/")}

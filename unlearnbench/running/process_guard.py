@@ -1,4 +1,4 @@
-"""Keeps what a method does to its process away from the next one: what it left changed is put back, and told."""
+"""Isolates methods from each other: what one changes in its process is restored and reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import torch
 
-# A copy of the process that a method made and that came back from the method instead of ending.
+# Exit code of a forked process that returned from the method instead of ending.
 STRAY_COPY = 1
 
 _NO_MEMORY = (
@@ -25,30 +25,30 @@ _NO_MEMORY = (
 
 @contextlib.contextmanager
 def guarded_process(key: int, device: torch.device, deterministic: bool = False) -> Iterator[list[str]]:
-    """Let a method use the process inside, in a state of its own; tell what it has changed of it.
+    """Run a method in a seeded process state, and report what it changed in the process.
 
-    What is printed to standard output goes to standard error: tables alone go to standard output.
-    A process that was forked inside and comes back ends here.
+    Its standard output goes to standard error, since standard output is for tables alone.
+    A process that the method forked and that returns ends here.
 
     Args:
-        key: What global random numbers start from: see `seeded_process_state`.
+        key: Seed of the global random generators: see `seeded_process_state`.
         device: Where the method computes.
-        deterministic: Whether torch refuses operations that may give other bits from call to call.
+        deterministic: Whether torch refuses operations whose results may vary from call to call.
 
     Yields:
-        A list that is empty until the end; then it has a line for each thing that was changed.
+        A list, empty until the end; then it has one line for each change.
     """
     own, children = os.getpid(), _children()
     changed: list[str] = []
     with seeded_process_state(key, device, deterministic):
-        before = _look(device)
+        before = _snapshot(device)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 yield changed
         finally:
             if os.getpid() != own:
                 os._exit(STRAY_COPY)
-            after = _look(device)
+            after = _snapshot(device)
             changed += [f"The method changed {what}: it is put back." for what in before if before[what] != after[what]]
             left = _children() - children
             if left:
@@ -56,19 +56,19 @@ def guarded_process(key: int, device: torch.device, deterministic: bool = False)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether memory ran out: of a GPU, of the machine, or of what an array may be.
+    """Whether an error means that memory ran out, on a GPU or a CPU.
 
-    Torch's allocator on a CPU says so in the text of a plain RuntimeError alone.
+    Torch's CPU allocator raises a plain RuntimeError, recognised by its text.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
 
 
-def _look(device: torch.device) -> dict[str, Any]:
-    """Give what `seeded_process_state` puts back, in a form that can be compared."""
-    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - the global state is what is looked at
-    found = {
+def _snapshot(device: torch.device) -> dict[str, Any]:
+    """Return what `seeded_process_state` restores, in a form that can be compared."""
+    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - the global state is what is compared
+    state = {
         "the global random numbers of Python": random.getstate(),
         "the global random numbers of NumPy": repr(numpy["state"]["pos"]) + str(numpy["state"]["key"].tobytes()),
         "the global random numbers of torch": torch.get_rng_state().numpy().tobytes(),
@@ -80,8 +80,8 @@ def _look(device: torch.device) -> dict[str, Any]:
         "the current folder": _folder(),
     }
     if device.type == "cuda":
-        found["the global random numbers of the GPU"] = torch.cuda.get_rng_state(device).numpy().tobytes()
-    return found
+        state["the global random numbers of the GPU"] = torch.cuda.get_rng_state(device).numpy().tobytes()
+    return state
 
 
 def _folder() -> str:
@@ -92,30 +92,30 @@ def _folder() -> str:
 
 
 def _children() -> set[int]:
-    found = set()
+    pids = set()
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 if child.status() != psutil.STATUS_ZOMBIE:
-                    found.add(child.pid)
-    return found
+                    pids.add(child.pid)
+    return pids
 
 
-# Without it cuBLAS may choose another order of summation from call to call.
+# Without this variable, the order of summation in cuBLAS may vary from call to call.
 _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
 @contextmanager
 def seeded_process_state(key: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
-    """Start the global random numbers of Python, NumPy and torch from a key; put everything back afterwards.
+    """Seed the global random generators of Python, NumPy and torch; restore the process state afterwards.
 
-    Put back are these random states, torch's default type and device, its gradient mode, number of
+    Restored are these random states, torch's default type and device, its gradient mode, number of
     threads and deterministic mode, and the current folder.
 
     Args:
-        key: In [0, 2^63).
-        device: Where is computed: a GPU's random state is set and put back, those of others are not touched.
-        deterministic: Let torch refuse every operation that may give other bits from call to call; its
+        key: The seed, in [0, 2^63).
+        device: Where the method computes; of the GPUs, only this one's random state is set and restored.
+        deterministic: Let torch refuse every operation whose results may vary from call to call; its
             error names the operation.
     """
     devices = [device] if device.type == "cuda" else []
@@ -127,7 +127,7 @@ def seeded_process_state(key: int, device: torch.device, deterministic: bool = F
     with torch.random.fork_rng(devices=devices, device_type="cuda"):
         random.seed(key)
         np.random.seed(key % 2**32)  # noqa: NPY002
-        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
+        # `torch.manual_seed` would also seed GPUs whose state is not restored.
         torch.default_generator.manual_seed(key)
         if devices:
             with torch.cuda.device(device):
@@ -147,7 +147,7 @@ def seeded_process_state(key: int, device: torch.device, deterministic: bool = F
             torch.set_grad_enabled(gradients)
             if torch.get_num_threads() != threads:
                 torch.set_num_threads(threads)
-            # Setting the mode, were it to what it is, loads torch's compiler.
+            # Setting the mode, even to its current value, loads torch's compiler.
             if (torch.are_deterministic_algorithms_enabled(), _warns_only()) != (mode, warns):
                 torch.use_deterministic_algorithms(mode, warn_only=warns)
 

@@ -19,7 +19,7 @@ from unlearnbench.metrics.scoring import score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
-from unlearnbench.running.contract import Given, check_predictions, check_state
+from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
 from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.unlearning import Unlearner
@@ -28,29 +28,29 @@ from unlearnbench.unlearning.partitioning import check_kept_partition, partition
 __all__ = ["Arrays", "Outcome", "RunContext", "measured", "run_cell"]
 
 VIEWS = (View.SHARD, View.FULL)
-# A first call that takes more than this many times the second did work that belongs to forgetting.
+# A first call this many times slower than the second did work that belongs to the request.
 DEFERRED = 2.0
 Answer = TypeVar("Answer")
 
 
 def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-    """Fit, forget, predict and score; whatever a method does wrong becomes the record's status.
+    """Fit, forget, predict and score; any fault of the method becomes the record's status.
 
     Args:
-        cell: What to run.
+        cell: The cell.
         graph: The dataset.
         context: What all cells share.
 
     Returns:
-        The record, the arrays to keep beside it (predictions, ids), and the deployed state.
+        The record, the arrays to store beside it (predictions, ids), and the deployed state.
     """
     return measured(cell, context, lambda outcome: _run(cell, graph, context, outcome))
 
 
 def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    setting = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
-    graph, split, request = setting.graph, setting.split, setting.request
+    data = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
+    graph, split, request = data.graph, data.split, data.request
     outcome.fields["requests"] = [
         {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
     ]
@@ -70,30 +70,30 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         checkpoints=outcome.checkpoints.of("fit"),
     )
     method: Unlearner = cell.method.build()
-    given = Given()
-    given.add("the training graph", task.graph)
+    inputs = GuardedInputs()
+    inputs.add("the training graph", task.graph)
     with meter.phase("fit"):
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
     fit_counts = dict(meter.counts)
-    # A method may give its own tensors and change them in place.
+    # Copies: a method may return its own tensors and change them in place.
     before = {name: value.detach().clone() for name, value in check_state(method.state(), context.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, context.device)
-        _note(given, questions)
+        _guard(inputs, questions)
         answers = {
             ("before", *key): check_predictions(method.predict(query), query) for key, query in questions.items()
         }
-    given.check()
+    inputs.check()
     _check_unchanged(method, digests_before)
 
     retained = replace(task.without(request), checkpoints=outcome.checkpoints.of("unlearn"))
     demand = Request(request.ids.clone().to(context.device), request.kind)
     del task
-    given.add("the retained graph", retained.graph)
-    given.add("the ids of the request", demand.ids)
+    inputs.add("the retained graph", retained.graph)
+    inputs.add("the ids of the request", demand.ids)
     with meter.phase("unlearn"):
         method.unlearn(demand, retained)
     outcome.fields["counts"] = _counts(fit_counts, meter.counts)
@@ -110,17 +110,17 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         graph = request.apply(graph)
     with meter.phase("evaluate"):
         questions = _questions(graph, held, split, context.device)
-        _note(given, questions)
+        _guard(inputs, questions)
     first, *others = questions.items()
     answer = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers["after", *first[0]] = check_predictions(answer, first[1])
     with meter.phase("evaluate"):
         answers |= {("after", *key): check_predictions(method.predict(query), query) for key, query in others}
-    given.check()
+    inputs.check()
     _check_unchanged(method, digests_after)
 
-    if setting.clean is not None:
-        answers |= _undisturbed(cell, setting, context.device)
+    if data.clean is not None:
+        answers |= _clean_answers(cell, data, context.device)
     outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
@@ -144,45 +144,45 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
 
 
 def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
-    """Make the queries that are scored: test and validation nodes, each alone, in both views."""
-    found: dict[tuple[str, str], Query] = {}
+    """Return the queries that are scored: test and validation nodes, separately, in both views."""
+    queries: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
         query = make_query(graph, held, targets, View.SHARD, device)
-        found |= {(part, view.value): replace(query, view=view) for view in VIEWS}
-    return found
+        queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
+    return queries
 
 
-def _note(given: Given, questions: Mapping[tuple[str, str], Query]) -> None:
-    """Take note of queries; the two views of a part share their tensors."""
+def _guard(inputs: GuardedInputs, questions: Mapping[tuple[str, str], Query]) -> None:
+    """Guard the tensors of queries, which the two views of a part share."""
     for (part, view), query in questions.items():
         if view == VIEWS[0].value:
-            given.add(f"the graph of the {part} query", query.graph)
-            given.add(f"the targets of the {part} query", query.targets)
-            given.add(f"the retained ids of the {part} query", query.retained)
+            inputs.add(f"the graph of the {part} query", query.graph)
+            inputs.add(f"the targets of the {part} query", query.targets)
+            inputs.add(f"the retained ids of the {part} query", query.retained)
 
 
-def _undisturbed(
-    cell: Cell, setting: protocol.RepetitionData, device: torch.device
+def _clean_answers(
+    cell: Cell, data: protocol.RepetitionData, device: torch.device
 ) -> dict[tuple[str, str, str], Tensor]:
-    """Ask the method trained on the clean graph: with the cell's own seed, and with another.
+    """Predict with the method trained on the clean graph, with the cell's own seed and with another.
 
-    `clean` is what the method gives where nothing was injected. `fresh` is what it gives when after
-    the request everything is made anew, the partition too, by other chance.
+    `clean` are the predictions where nothing was injected. `fresh` are those of training from scratch
+    after the request, the partition included, with another seed.
     """
-    assert setting.clean is not None
+    assert data.clean is not None
     answers: dict[tuple[str, str, str], Tensor] = {}
     seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
     for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
-        task = Task(setting.graph.induced(setting.clean).to(device), cell.model, cell.training, device, chosen)
+        task = Task(data.graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen)
         method: Unlearner = cell.method.build()
         method.fit(task)
-        questions = _questions(setting.graph, setting.clean, setting.split, device)
+        questions = _questions(data.graph, data.clean, data.split, device)
         answers |= {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
     return answers
 
 
 def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
-    """Call the first time after a request, and again, and time both, to find work that was put off."""
+    """Call a method twice after a request and time both calls, to detect deferred work."""
     with meter.phase(f"{name}-first"):
         answer = call()
     with meter.phase(f"{name}-second"):
@@ -191,13 +191,13 @@ def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
 
 
 def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
-    """Give what the request cost, and beside it, named `fit_...`, what came before."""
+    """Return the counts of the request, and those from before it as `fit_...`."""
     request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
     return request | {f"fit_{name}": amount for name, amount in fit.items()}
 
 
 def _charged(meter: Meter, outcome: Outcome) -> float:
-    """Give the seconds of the request, with what a slow first call afterwards took beyond the second."""
+    """Return the seconds of the request, plus the extra time of a slow first call after it."""
     seconds = meter.seconds("unlearn")
     assert seconds is not None
     for name in ("state", "predict"):
@@ -226,7 +226,7 @@ def _partition(method: Unlearner, graph: Graph) -> dict[str, Any] | None:
 
 
 def warm_up(cell: Cell, device: torch.device) -> None:
-    """Run a method once, untimed, on a small graph, so that no cell pays for starting up."""
+    """Run a method once, untimed, on a small graph, so that no cell is timed with start-up costs."""
     num_shards = getattr(cell.method.params, "num_shards", 1)
     rng = seeds.generator(0, "warm-up")
     n, features = max(200, 4 * num_shards), 8

@@ -1,4 +1,4 @@
-"""Runs cells on the workers of a dask cluster; records are written by this side only."""
+"""Runs cells on the workers of a dask cluster; only this process writes records."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
 from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
-from unlearnbench.running.backends.processes import Ended, lost_record, order_of, record_of_lost, tell_end
+from unlearnbench.running.backends.processes import Ended, lost_record, order_of, record_of_lost, report_end
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.plan import Plan, Progress, state_path
 
 CONNECT_SECONDS = 20
-# Cells sent for each thread of the workers: one runs, one waits, so that none stands idle.
+# Cells sent per worker thread: one runs and one waits, so that no thread is idle.
 SENT_PER_THREAD = 2
-# What a worker on a GPU is started with: dask worker ... --resources GPU=1
+# The resource of a worker with a GPU: dask worker ... --resources GPU=1
 GPU = "GPU"
 
 
-def run_on_dask(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
-    """Compute the cells that are wanted on the workers of a scheduler, and save what comes back.
+def run_on_dask(plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
+    """Compute the cells of a plan on the workers of a scheduler, and save their results.
 
-    A cell whose worker is lost is computed by another; one that has cost several workers, as many
-    as the scheduler allows, is recorded as killed.
+    A cell whose worker is lost is computed by another; a cell that has cost as many workers as the
+    scheduler allows is recorded as killed.
 
     Args:
-        plan: What to run; its settings name the scheduler.
-        tell: Called when a cell is sent, and when its record is there; by this thread.
+        plan: The plan; its settings name the scheduler.
+        report: Called when a cell is sent and when its record is saved; by this thread.
 
     Yields:
-        The record of each cell as it comes back.
+        The record of each cell as it is saved.
 
     Raises:
-        UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
-            versions than this side.
+        UsageError: dask.distributed is not installed, no scheduler answers, or the versions of a worker
+            differ.
         UnlearnbenchError: The scheduler is lost, or a record cannot be saved.
     """
     if not plan.wanted:
         return
     with connected(plan) as client:
-        yield from _cells(client, plan, tell)
+        yield from _cells(client, plan, report)
 
 
 @contextlib.contextmanager
 def connected(plan: Plan) -> Iterator[Any]:
-    """Connect to the scheduler that a plan's settings name, check the workers' versions, and close in the end.
+    """Connect to the scheduler of a plan and check the workers' versions; close the connection at the end.
 
     Raises:
-        UsageError: dask.distributed is not installed, no scheduler answers, or a worker has other
-            versions than this side.
+        UsageError: dask.distributed is not installed, no scheduler answers, or the versions of a worker
+            differ.
     """
     need = require_module("distributed", "unlearnbench[dask]")
     if not need.is_met:
@@ -83,11 +83,11 @@ def connected(plan: Plan) -> Iterator[Any]:
 
 
 def _check_workers(client: Any, plan: Plan) -> None:
-    """Ask every worker for its versions; those that join later are asked with each cell."""
-    said = client.run(dask_worker.versions, list(plan.config.disable_plugins), on_error="return")
-    if not said:
+    """Check the versions of all workers; those that join later are checked with each cell."""
+    versions = client.run(dask_worker.versions, list(plan.config.disable_plugins), on_error="return")
+    if not versions:
         print(f"note: {plan.config.scheduler} has no worker yet: cells wait for one.", file=sys.stderr)
-    for worker, there in said.items():
+    for worker, there in versions.items():
         if isinstance(there, BaseException):
             raise UsageError(
                 f"Worker {worker} cannot say which versions it has: {type(there).__name__}: {there}.",
@@ -102,14 +102,14 @@ def _refuse(worker: str, differences: list[str]) -> None:
 
 
 def other_versions(worker: str, differences: list[str]) -> UsageError:
-    """Make the error for a worker whose versions differ."""
+    """Return the error for a worker whose versions differ."""
     return UsageError(
         f"Worker {worker} has other versions than this side: {'; '.join(differences)}.",
         "Install the same there, start the worker anew, and run the same command again.",
     )
 
 
-def _cells(client: Any, plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
+def _cells(client: Any, plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
     import distributed
 
     waiting, total, done = list(reversed(plan.wanted)), len(plan.wanted), 0
@@ -119,12 +119,12 @@ def _cells(client: Any, plan: Plan, tell: Callable[[Progress], None]) -> Generat
             room = SENT_PER_THREAD * max(1, sum(client.nthreads().values()))
             while waiting and len(sent) < room:
                 cell = waiting.pop()
-                tell(Progress(cell, done + len(sent) + 1, total))
+                report(Progress(cell, done + len(sent) + 1, total))
                 sent[_send(client, plan, cell)] = cell
             for future in distributed.wait(list(sent), return_when="FIRST_COMPLETED").done:
                 cell, done = sent.pop(future), done + 1
                 record = _received(client, plan, cell, future)
-                tell(Progress(cell, done, total, record))
+                report(Progress(cell, done, total, record))
                 yield record
     except (distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError) as error:
         raise UnlearnbenchError(
@@ -132,13 +132,13 @@ def _cells(client: Any, plan: Plan, tell: Callable[[Progress], None]) -> Generat
             "Finished cells are kept: run the same command again when there is a scheduler.",
         ) from error
     finally:
-        with contextlib.suppress(Exception):  # the scheduler may be gone, with what it was to cancel
+        with contextlib.suppress(Exception):  # the scheduler may be gone
             client.cancel(list(sent))
 
 
 def _send(client: Any, plan: Plan, cell: Cell) -> Any:
-    order = json.dumps(order_of(plan, cell), allow_nan=False)
-    # A key of its own: what an earlier run sent is not asked for again.
+    order = order_of(plan, cell).to_json()
+    # A unique key, so that dask does not return the result of an earlier run.
     key = f"unlearnbench-{cell.key}-{uuid4().hex}"
     resources = {GPU: 1} if plan.context.device.type == "cuda" else None
     return client.submit(
@@ -147,7 +147,7 @@ def _send(client: Any, plan: Plan, cell: Cell) -> Any:
 
 
 def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
-    """Save what a worker gave back for a cell, or that it gave nothing."""
+    """Save the result of a worker for a cell, or the failure if there is none."""
     import distributed
 
     try:
@@ -163,7 +163,7 @@ def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
         ) from error
     _refuse(f"on machine {answer['machine']}" if answer["machine"] else "that joined later", answer["differences"])
     ended = Ended(**answer["ended"])
-    tell_end(ended)
+    report_end(ended)
     kept = _keep(plan, cell, answer["files"]) if "saved" in ended.answer else None
     if kept is not None:
         return kept
@@ -173,21 +173,21 @@ def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
 
 
 def _keep(plan: Plan, cell: Cell, files: Mapping[str, bytes]) -> Record | None:
-    """Read what a worker wrote as a store is read, checks and all, and write it into the store of the run."""
+    """Read a worker's files as a store, with all checks, and write them into the store of the run."""
     with tempfile.TemporaryDirectory(prefix="unlearnbench-") as name:
         folder = Path(name)
         for path, content in files.items():
             if path.startswith("records/") and ".." not in Path(path).parts:
                 make_folder((folder / path).parent)
                 (folder / path).write_bytes(content)
-        came = Store(folder, plan.store.machine)
-        record = came.find(cell.key)
+        received = Store(folder, plan.store.machine)
+        record = received.find(cell.key)
         if record is None:
-            record = came.find_failure(cell.key)
+            record = received.find_failure(cell.key)
             if record is not None:
                 plan.store.save_failure(record)
             return record
-        arrays = came.arrays(record) if (came.folder(record) / f"{record.key}.npz").is_file() else None
+        arrays = received.arrays(record) if (received.folder(record) / f"{record.key}.npz").is_file() else None
     state = files.get(f"state/{state_path(Path(), cell.key).name}")
     if plan.save_state is not None and state is not None:
         make_folder(plan.save_state)

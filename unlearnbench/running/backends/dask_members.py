@@ -1,9 +1,8 @@
-"""Has the members of each cell trained on the workers of a dask cluster; all else of a cell is computed here."""
+"""Trains the members of each cell on the workers of a dask cluster; the rest of a cell is computed here."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor
 from unlearnbench.errors import StoppedError, UnlearnbenchError, UsageError
 from unlearnbench.running.backends import dask_worker
 from unlearnbench.running.backends.dask_cells import GPU, connected, other_versions
+from unlearnbench.running.backends.order import MemberOrder
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
 from unlearnbench.running.outcome import MEMBERS, RunContext
@@ -24,39 +24,39 @@ from unlearnbench.running.plan import Plan
 from unlearnbench.task import Task
 from unlearnbench.task.task import ShardGroup, TrainedGroup
 
-# How often a member is sent when workers are lost that held its graph: as often as dask lets a task cost workers.
-MOST_SENDINGS = 4
+# How often a member is sent when workers with its graph are lost: as often as dask retries a task.
+MOST_ATTEMPTS = 4
 Arrays = dict[str, NDArray[Any]]
 
 
 @contextlib.contextmanager
 def members_on_dask(plan: Plan) -> Iterator[RunContext]:
-    """Connect to a scheduler, and give surroundings in which the members of cells are trained on its workers.
+    """Connect to a scheduler, and yield a context in which the members of cells are trained on its workers.
 
     Args:
-        plan: What to run; its settings name the scheduler.
+        plan: The plan; its settings name the scheduler.
 
     Raises:
-        UsageError: As `cluster.connected`; or a cell is an audit.
+        UsageError: As for `dask_cells.connected`; or a cell is an audit.
     """
     if any(cell.audit is not None for cell in plan.cells):
         raise UsageError(
             "--distribute members is for run: an audit trains more than members.", "Leave it out, or use cells."
         )
     with connected(plan) as client:
-        yield replace(plan.context, backend=MEMBERS, elsewhere=lambda cell: ClusterKeeper(client, plan, cell))
+        yield replace(plan.context, backend=MEMBERS, elsewhere=lambda cell: ClusterTraining(client, plan, cell))
 
 
-class ClusterKeeper:
-    """Sends each member of a phase to the cluster, and gives what comes back; the store never leaves this side.
+class ClusterTraining:
+    """A `CheckpointStore` that trains each member of a phase on the cluster.
 
-    The training graph goes to every worker once; what follows names shards and their nodes. A member
-    whose worker is lost is trained by another: it depends on its own shard alone, so it has the same bits.
+    The training graph goes to every worker once; orders name shards and their nodes. A member whose worker
+    is lost is trained by another: it depends on its own shard alone, so the result is bit for bit the same.
 
     Args:
         client: A connected client of dask.
-        plan: What is run.
-        cell: Which.
+        plan: The plan.
+        cell: The cell.
     """
 
     most: int | None = 1
@@ -64,7 +64,7 @@ class ClusterKeeper:
     def __init__(self, client: Any, plan: Plan, cell: Cell) -> None:
         self._client, self._plan, self._cell = client, plan, cell
         self._sent: dict[tuple[int, ...], tuple[ShardGroup, Any]] = {}
-        # Held while there is anything to come: dask forgets what nobody holds.
+        # Held until all groups are back: dask drops data without a reference.
         self._graph: Any = None
 
     def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
@@ -83,7 +83,7 @@ class ClusterKeeper:
         """
         import distributed
 
-        for _ in range(MOST_SENDINGS):
+        for _ in range(MOST_ATTEMPTS):
             if group.shards not in self._sent:
                 return None
             with _cluster_errors(self._plan):
@@ -92,9 +92,9 @@ class ClusterKeeper:
                 except distributed.KilledWorker as error:
                     raise _lost(group, str(error)) from error
                 except distributed.CancelledError:
-                    # The graph was on the worker that was lost, and with it went all that needed it.
+                    # The lost worker held the graph, and dask cancelled everything that needed it.
                     self._send(task, [one for one, future in self._sent.values() if future.cancelled()])
-        raise _lost(group, f"It was sent {MOST_SENDINGS} times.")
+        raise _lost(group, f"It was sent {MOST_ATTEMPTS} times.")
 
     def _received(self, group: ShardGroup, answer: Mapping[str, Any]) -> TrainedGroup:
         del self._sent[group.shards]
@@ -106,10 +106,10 @@ class ClusterKeeper:
         return TrainedGroup(_to_tensors(answer["members"]), _to_tensors(answer["extra_state"]), answer["counts"])
 
     def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
-        """Keep nothing."""
+        """Do nothing: results are not stored on the cluster."""
 
     def _send(self, task: Task, groups: Sequence[ShardGroup]) -> None:
-        # Cells on a cluster without workers wait for one, and so does this.
+        # As for cells: without workers, wait for one.
         self._client.wait_for_workers(1)
         (self._graph,) = self._client.scatter([_graph_to_arrays(task)], broadcast=True, hash=False)
         for group in groups:
@@ -117,20 +117,20 @@ class ClusterKeeper:
 
     def _submitted(self, task: Task, group: ShardGroup) -> Any:
         context = self._plan.context
-        order = {
-            "cell": cell_to_plain(self._cell),
-            "disable_plugins": self._plan.config.disable_plugins,
-            "provenance": context.provenance,
-            "training": task.training.canonical(),
-            "seed": task.seed,
-            "shards": list(group.shards),
-            "device": str(context.device),
-            "threads": context.threads,
-            "deterministic": context.deterministic,
-        }
+        order = MemberOrder(
+            cell=cell_to_plain(self._cell),
+            disable_plugins=self._plan.config.disable_plugins,
+            provenance=context.provenance,
+            device=str(context.device),
+            threads=context.threads,
+            deterministic=context.deterministic,
+            training=task.training.canonical(),
+            seed=task.seed,
+            shards=list(group.shards),
+        )
         return self._client.submit(
             dask_worker.train_members,
-            json.dumps(order, allow_nan=False),
+            order.to_json(),
             self._graph,
             [ids.cpu().numpy() for ids in group.ids],
             _to_arrays(group.extra_state),
@@ -141,16 +141,16 @@ class ClusterKeeper:
         )
 
 
-def _lost(group: ShardGroup, said: str) -> UnlearnbenchError:
+def _lost(group: ShardGroup, reason: str) -> UnlearnbenchError:
     return UnlearnbenchError(
-        f"The member of shard {group.shards[0]} was not trained: every worker that began it was lost. {said}",
+        f"The member of shard {group.shards[0]} was not trained: every worker that began it was lost. {reason}",
         "See what ends workers: their memory, most often.",
     )
 
 
 @contextlib.contextmanager
 def _cluster_errors(plan: Plan) -> Iterator[None]:
-    """Turn what dask raises when no member can be trained any more into an error that ends the run."""
+    """Turn errors of dask after which no member can be trained into an error that ends the run."""
     import distributed
 
     try:

@@ -1,9 +1,8 @@
-"""What runs on a worker of a cluster: it says which versions it has, computes cells, and trains members.
+"""What runs on a worker of a cluster: reports its versions, computes cells, and trains members.
 
-A cell gets a process of its own on the worker, as `isolation` gives one here, and a results folder
-of its own that is gone afterwards. In come JSON and numbers, out go JSON and the bytes of files;
-what is to be kept is written by the side that sent the cell. Members are trained in the worker
-itself, from plain arrays and into plain arrays.
+A cell runs in a process of its own on the worker, as in `processes`, with a temporary results folder.
+Inputs are JSON and arrays, results are JSON and the bytes of files, which the sender of the order
+writes into its store. Members are trained in the worker itself, from and to plain arrays.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
@@ -25,6 +24,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.backends.order import CellOrder, MemberOrder
 from unlearnbench.running.backends.processes import Processes
 from unlearnbench.running.cell_codec import cell_from_plain
 from unlearnbench.running.process_guard import seeded_process_state
@@ -35,14 +35,14 @@ from unlearnbench.unlearning.group_training import train_group
 _ALONE = threading.Lock()
 
 
-class Answer(TypedDict):
-    """What a worker gives back for a cell.
+class CellAnswer(TypedDict):
+    """The answer of a worker to a `CellOrder`.
 
     Args:
-        differences: How its versions differ; then nothing was computed, and the rest is empty.
+        differences: How its versions differ; if they do, nothing was computed and the rest is empty.
         machine: Id of the worker's machine.
-        ended: How the cell's process ended: the fields of `isolation.Ended`.
-        files: What it wrote, by path in its results folder or, below `state/`, where states go.
+        ended: How the cell's process ended: the fields of `processes.Ended`.
+        files: The files it wrote, by path in its results folder; deployed states are below `state/`.
     """
 
     differences: list[str]
@@ -51,14 +51,14 @@ class Answer(TypedDict):
     files: dict[str, bytes]
 
 
-class MemberOrder(TypedDict):
-    """What a worker gives back for a group of members.
+class MemberAnswer(TypedDict):
+    """The answer of a worker to a `MemberOrder`.
 
     Args:
-        differences: How its versions differ; then nothing was trained, and the rest is empty.
-        members: Parameters by shard and name, as `groups.TrainedGroup` has them, and so the rest.
-        extra_state: What the method holds beside them.
-        counts: What was counted.
+        differences: How its versions differ; if they do, nothing was trained and the rest is empty.
+        members: Parameters by shard and name, as in `TrainedGroup`.
+        extra_state: The method's extra state of these shards.
+        counts: The counts of the training.
     """
 
     differences: list[str]
@@ -68,7 +68,7 @@ class MemberOrder(TypedDict):
 
 
 def versions(disable_plugins: Sequence[str]) -> str:
-    """Give what this worker would compute with, as JSON: see `measure.provenance`, and its plugins.
+    """Return the versions on this worker as JSON: those of `measure.provenance`, and its plugins.
 
     Args:
         disable_plugins: Plugins that are not loaded.
@@ -77,41 +77,45 @@ def versions(disable_plugins: Sequence[str]) -> str:
 
 
 def version_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Say how the versions of two places differ; empty if cells may go from one to the other.
+    """List how the versions of two processes differ; empty if cells may go from one to the other.
 
     Args:
-        here: As the provenance of a run: `python`, `packages`, `plugins`, `git`.
-        there: The same of a worker.
+        here: The provenance of a run: `python`, `packages`, `plugins`, `git`.
+        there: The same from a worker.
     """
-    found = list(_differing("python", here.get("python"), there.get("python")))
+    differences = list(_differing("python", here.get("python"), there.get("python")))
     for kind in ("packages", "plugins"):
         ours, theirs = here.get(kind) or {}, there.get(kind) or {}
         for name in sorted({*ours, *theirs}):
-            found += _differing(name, ours.get(name), theirs.get(name))
-    # An installed package knows no commit: then its version says all there is.
+            differences += _differing(name, ours.get(name), theirs.get(name))
+    # An installed package has no commit, only a version.
     if here.get("git") and there.get("git"):
-        found += _differing("the commit of unlearnbench", here["git"], there["git"])
-    return list(dict.fromkeys(found))
+        differences += _differing("the commit of unlearnbench", here["git"], there["git"])
+    return list(dict.fromkeys(differences))
 
 
-def compute(order: str, seconds: float | None) -> Answer:
+def compute(order: str, seconds: float | None) -> CellAnswer:
     """Compute one cell in a process of its own.
 
     Args:
-        order: JSON, as `isolation.order_of` gives it; `out` and `save_state` are chosen here.
-        seconds: How long the process may take; None: as long as it takes.
+        order: A `CellOrder` as JSON; `out` and `save_state` are replaced by temporary folders.
+        seconds: How long the process may take; None: without limit.
     """
-    todo = json.loads(order)
-    found = version_differences(todo["provenance"], json.loads(versions(todo["disable_plugins"])))
-    if found:
-        return {"differences": found, "machine": "", "ended": {}, "files": {}}
+    sender, disable_plugins = _origin(order)
+    differences = version_differences(sender, json.loads(versions(disable_plugins)))
+    if differences:
+        return {"differences": differences, "machine": "", "ended": {}, "files": {}}
+    received = CellOrder.from_json(order)
     machine = describe_machine()["id"]
     with tempfile.TemporaryDirectory(prefix="unlearnbench-") as name:
         folder = Path(name)
-        todo["out"] = str(folder / "out")
-        todo["save_state"] = None if todo["save_state"] is None else str(folder / "out" / "state")
-        todo["provenance"]["worker"] = {"machine": machine}
-        ended = Processes().run(todo, seconds)
+        own_order = replace(
+            received,
+            out=str(folder / "out"),
+            save_state=None if received.save_state is None else str(folder / "out" / "state"),
+            provenance={**received.provenance, "worker": {"machine": machine}},
+        )
+        ended = Processes().run(own_order, seconds)
         files = {
             path.relative_to(folder / "out").as_posix(): path.read_bytes()
             for part in ("records", "state")
@@ -126,29 +130,30 @@ def train_members(
     graph: Mapping[str, NDArray[Any]],
     ids: Sequence[NDArray[np.int64]],
     extra_state: Mapping[str, NDArray[Any]],
-) -> MemberOrder:
+) -> MemberAnswer:
     """Train the members of some shards in this process, one call at a time.
 
     Args:
-        order: JSON: the cell, the task's seed and training, the shards, where and how to compute.
+        order: A `MemberOrder` as JSON.
         graph: The training graph: `x`, `y`, `edge_index`, `ids`, `num_classes`.
         ids: The ids of each shard's nodes.
-        extra_state: What the method holds beside members for these shards.
+        extra_state: The method's extra state of these shards.
     """
-    todo = json.loads(order)
-    # Chance and modes of torch are the process's: a second training beside this one would change them.
+    sender, disable_plugins = _origin(order)
+    # torch's random state and modes belong to the process: two trainings at once would change them.
     with _ALONE:
-        found = version_differences(todo["provenance"], _own_versions(tuple(todo["disable_plugins"])))
-        if found:
-            return {"differences": found, "members": {}, "extra_state": {}, "counts": {}}
-        cell = cell_from_plain(todo["cell"], load_catalogue(disable=todo["disable_plugins"]))
-        device = torch.device(todo["device"])
-        with seeded_process_state(todo["seed"], device, todo["deterministic"]):
-            torch.set_num_threads(todo["threads"])
-            task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo["training"]), device, todo["seed"])
+        differences = version_differences(sender, _own_versions(tuple(disable_plugins)))
+        if differences:
+            return {"differences": differences, "members": {}, "extra_state": {}, "counts": {}}
+        todo = MemberOrder.from_json(order)
+        cell = cell_from_plain(todo.cell, load_catalogue(disable=disable_plugins))
+        device = torch.device(todo.device)
+        with seeded_process_state(todo.seed, device, todo.deterministic):
+            torch.set_num_threads(todo.threads)
+            task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo.training), device, todo.seed)
             nodes = tuple(torch.tensor(part).to(device) for part in ids)
             group = ShardGroup(
-                tuple(todo["shards"]), nodes, {name: torch.tensor(part) for name, part in extra_state.items()}
+                tuple(todo.shards), nodes, {name: torch.tensor(part) for name, part in extra_state.items()}
             )
             method = cell.method.build()
             method.set_extra_state(group.shards, group.extra_state, device)
@@ -161,14 +166,20 @@ def train_members(
             }
 
 
+def _origin(order: str) -> tuple[Mapping[str, Any], list[str]]:
+    """Read the provenance and the disabled plugins of an order, whose other fields may be another version's."""
+    plain = json.loads(order)
+    return plain["provenance"], plain["disable_plugins"]
+
+
 @lru_cache(maxsize=1)
 def _own_versions(disable_plugins: tuple[str, ...]) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(versions(disable_plugins))
-    return said
+    own: dict[str, Any] = json.loads(versions(disable_plugins))
+    return own
 
 
 def _graph_of(arrays: Mapping[str, NDArray[Any]]) -> Graph:
-    # Copies: what came over the network cannot be written to, which torch warns of.
+    # Copies: arrays from the network are read-only, which torch warns of.
     x, y, edge_index, ids = (torch.tensor(arrays[name]) for name in ("x", "y", "edge_index", "ids"))
     return Graph(x, y, edge_index, ids, int(arrays["num_classes"]))
 

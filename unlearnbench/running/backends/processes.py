@@ -1,9 +1,9 @@
-"""Gives each cell a process of its own, and makes a record of what became of those that did not come back.
+"""Runs each cell in a process of its own, and records the cells whose process ended without a record.
 
-Only plain values cross the border: a cell as JSON goes to the process (`wire`), one line of JSON
-comes back. The process writes its record into the store itself, whole or not at all, as a run in
-one process does; so neither its end nor that of this process can spoil or lose one. This process
-writes records only of cells whose process ended without one.
+The process receives its order as one line of JSON and answers with one line of JSON. It writes its
+record into the store itself, atomically, as a run in one process does, so that neither its end nor the
+end of this process can damage or lose a record. This process writes records only of cells whose
+process ended without one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from typing import IO, Any
 
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.records.record import Record, Status
+from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
 from unlearnbench.running.plan import Plan, Progress
 
 WORKER = "unlearnbench.running.backends.worker"
-# How long a process that ran out of time has to say where it was.
-LAST_WORDS_SECONDS = 5.0
-# What is kept, and shown, of what a process said.
-SAID_BYTES = 100_000
+# How long a process that ran out of time has to write its traceback.
+TRACEBACK_SECONDS = 5.0
+# How much of a process's output is kept and shown.
+OUTPUT_BYTES = 100_000
 _OUTCOME, _FAILURE = "outcome", "failure"
 
 
@@ -41,33 +42,33 @@ class Ended:
     """How the process of a cell ended.
 
     Args:
-        code: Its exit code; -N: by signal N.
+        code: Its exit code; -N: ended by signal N.
         answer: What it reported: `{"saved": "outcome" or "failure"}`, or an error that stops the
-            run; empty if it did not come to that.
-        said: The end of what it wrote to standard error and standard output.
-        in_time: Whether it ended by itself in the time it had.
+            run; empty if it reported nothing.
+        output: The end of what it wrote to standard error and standard output.
+        in_time: Whether it ended by itself within the time limit.
         started: When it was started.
     """
 
     code: int
     answer: dict[str, Any]
-    said: str
+    output: str
     in_time: bool
     started: str
 
 
-def run_in_processes(plan: Plan, tell: Callable[[Progress], None]) -> Generator[Record, None, None]:
-    """Compute the cells that are wanted, each in its own process, as many at once as the settings say.
+def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
+    """Compute the cells of a plan, each in its own process, as many at once as the settings allow.
 
     Args:
-        plan: What to run.
-        tell: Called before and after each cell, by this thread.
+        plan: The plan.
+        report: Called before and after each cell, by this thread.
 
     Yields:
         The record of each cell as it ends.
 
     Raises:
-        UnlearnbenchError: A process could not save its record, or finds other versions than this
+        UnlearnbenchError: A process could not save its record, or has other versions than this
             one. The other processes are ended.
     """
     jobs, limit = plan.config.jobs, plan.config.cell_timeout
@@ -79,42 +80,42 @@ def run_in_processes(plan: Plan, tell: Callable[[Progress], None]) -> Generator[
             while waiting or running:
                 while waiting and len(running) < jobs:
                     cell = waiting.pop()
-                    tell(Progress(cell, done + len(running) + 1, total))
+                    report(Progress(cell, done + len(running) + 1, total))
                     running[threads.submit(processes.run, order_of(plan, cell), limit)] = cell
                 for ended in wait(running, return_when=FIRST_COMPLETED).done:
                     cell, done = running.pop(ended), done + 1
                     record = _record(plan, cell, ended.result())
-                    tell(Progress(cell, done, total, record))
+                    report(Progress(cell, done, total, record))
                     yield record
         finally:
             processes.end()
 
 
 class Processes:
-    """The processes that run at the moment; no more are started once `end` was called."""
+    """The running processes; none is started after `end`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._ended = False
 
-    def run(self, order: dict[str, Any], seconds: float | None) -> Ended:
+    def run(self, order: CellOrder, seconds: float | None) -> Ended:
         """Run a process from start to end.
 
         Args:
-            order: What it is to do, as JSON values.
-            seconds: How long it may take, starting up included; None: as long as it takes.
+            order: What it is to do.
+            seconds: How long it may take, start-up included; None: without limit.
         """
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
-            process = self._start(answer, said)
+        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
+            process = self._start(answer, output)
             if process is None:
                 return Ended(-signal.SIGKILL, {}, "", True, started)
             assert process.stdin is not None
             try:
-                # It stays open: that it closes tells the process that this one is gone.
+                # It stays open: the process ends when it closes, that is, when this process is gone.
                 with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(json.dumps(order).encode() + b"\n")
+                    process.stdin.write(order.to_json().encode() + b"\n")
                     process.stdin.flush()
                 in_time = _wait(process, seconds)
             finally:
@@ -124,18 +125,18 @@ class Processes:
                     process.stdin.close()
                 with self._lock:
                     self._running.discard(process)
-            return Ended(process.returncode, _read_answer(answer), _tail(said), in_time, started)
+            return Ended(process.returncode, _read_answer(answer), _tail(output), in_time, started)
 
     def end(self) -> None:
-        """Kill every process that runs, and start no other."""
+        """Kill all running processes, and start no more."""
         with self._lock:
             self._ended = True
             for process in self._running:
                 _kill(process)
 
-    def _start(self, answer: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes] | None:
-        # The same places in the same order: the process must find the components that this one found.
-        places = os.pathsep.join(place or os.getcwd() for place in sys.path)
+    def _start(self, answer: IO[bytes], output: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        # The same search path, so that the process finds the same components.
+        search_path = os.pathsep.join(place or os.getcwd() for place in sys.path)
         with self._lock:
             if self._ended:
                 return None
@@ -144,9 +145,9 @@ class Processes:
                     [sys.executable, "-P", "-m", WORKER],
                     stdin=subprocess.PIPE,
                     stdout=answer,
-                    stderr=said,
-                    env={**os.environ, "PYTHONPATH": places},
-                    # A group of its own: Ctrl-C is this process's to handle, and what a method forks ends with it.
+                    stderr=output,
+                    env={**os.environ, "PYTHONPATH": search_path},
+                    # A group of its own: Ctrl-C reaches this process alone, and what a method forks can be killed.
                     process_group=None if os.name == "nt" else 0,
                 )
             except OSError as error:
@@ -158,39 +159,39 @@ class Processes:
             return process
 
 
-def order_of(plan: Plan, cell: Cell) -> dict[str, Any]:
-    """Say what the process of a cell is to do, in plain values."""
+def order_of(plan: Plan, cell: Cell) -> CellOrder:
+    """Return the order for the process of a cell."""
     config, context = plan.config, plan.context
-    return {
-        "cell": cell_to_plain(cell),
-        "data_root": None if config.data_root is None else str(config.data_root.absolute()),
-        "disable_plugins": config.disable_plugins,
-        "out": str(plan.store.root),
-        "save_state": None if plan.save_state is None else str(plan.save_state),
-        "device": str(context.device),
-        "threads": context.threads,
-        "machine": context.machine,
-        "provenance": {**context.provenance, "isolated": True},
-        "backend": backend_of(plan),
-        "deterministic": context.deterministic,
-    }
+    return CellOrder(
+        cell=cell_to_plain(cell),
+        disable_plugins=config.disable_plugins,
+        provenance={**context.provenance, "isolated": True},
+        device=str(context.device),
+        threads=context.threads,
+        deterministic=context.deterministic,
+        data_root=None if config.data_root is None else str(config.data_root.absolute()),
+        out=str(plan.store.root),
+        save_state=None if plan.save_state is None else str(plan.save_state),
+        machine=context.machine,
+        backend=backend_of(plan),
+    )
 
 
 def backend_of(plan: Plan) -> str:
-    """Name how cells are run, as records say it."""
+    """Return how cells are run, as records have it."""
     if plan.config.backend != "local":
         return plan.config.backend
     return "processes" if plan.config.jobs > 1 else plan.context.backend
 
 
-def tell_end(ended: Ended) -> None:
-    """Print what the process of a cell said.
+def report_end(ended: Ended) -> None:
+    """Print the output of a cell's process.
 
     Raises:
-        UnlearnbenchError: What went wrong there would go wrong for every cell.
+        UnlearnbenchError: The process met an error that every cell would meet.
     """
-    if ended.said:
-        print(ended.said, end="" if ended.said.endswith("\n") else "\n", file=sys.stderr)
+    if ended.output:
+        print(ended.output, end="" if ended.output.endswith("\n") else "\n", file=sys.stderr)
     if "error" in ended.answer:
         error = UnlearnbenchError(ended.answer["error"], ended.answer["hint"])
         error.exit_code = ended.answer["exit_code"]
@@ -198,8 +199,8 @@ def tell_end(ended: Ended) -> None:
 
 
 def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Read the record that a process wrote, or write that of a process that wrote none."""
-    tell_end(ended)
+    """Read the record that a process wrote; if there is none, write one of its failure."""
+    report_end(ended)
     saved = ended.answer.get("saved")
     record = (
         plan.store.find(cell.key)
@@ -215,7 +216,7 @@ def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
 
 
 def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Make the record of a cell whose process did not come to make one."""
+    """Return the record of a cell whose process ended without one."""
     status: Status
     if ended.in_time:
         status, kind = "killed", "ProcessEnded"
@@ -224,22 +225,22 @@ def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
         seconds = plan.config.cell_timeout
         status, kind = "timeout", "TimeoutError"
         message = f"Its process was ended after {seconds:g} s (--cell-timeout), starting up included."
-    return lost_record(plan, cell, status, kind, message, ended.said, exit_code=ended.code, started=ended.started)
+    return lost_record(plan, cell, status, kind, message, ended.output, exit_code=ended.code, started=ended.started)
 
 
 def lost_record(
-    plan: Plan, cell: Cell, status: Status, kind: str, message: str, said: str = "", **known: Any
+    plan: Plan, cell: Cell, status: Status, kind: str, message: str, output: str = "", **known: Any
 ) -> Record:
-    """Make the record of a cell of which nothing came back.
+    """Return the record of a cell that was lost.
 
     Args:
-        plan: What was run.
-        cell: Which.
+        plan: The plan.
+        cell: The cell.
         status: `killed` or `timeout`.
         kind: The type of the error.
         message: What happened.
-        said: What the process wrote at last.
-        **known: More for the provenance.
+        output: The end of the process's output.
+        **known: Further fields of the provenance.
     """
     context = plan.context
     return Record(
@@ -257,12 +258,12 @@ def lost_record(
             "backend": backend_of(plan),
             "machine": context.machine,
         },
-        error={"type": kind, "message": message, "traceback": said},
+        error={"type": kind, "message": message, "traceback": output},
     )
 
 
 def _how(code: int) -> str:
-    """Say how a process ended; shells and job schedulers write 128 + N for signal N."""
+    """Describe how a process ended; shells and job schedulers write 128 + N for signal N."""
     number = -code if code < 0 else code - 128
     try:
         name = signal.Signals(number).name
@@ -273,23 +274,23 @@ def _how(code: int) -> str:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> bool:
-    """Wait for a process; one that takes too long is told to say where it is and to end."""
+    """Wait for a process; one that takes too long is made to write its traceback and to end."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(LAST_WORDS_SECONDS)
+            process.wait(TRACEBACK_SECONDS)
         return False
     return True
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it has forked."""
+    """Kill a process and its children."""
     if os.name == "nt":
         process.kill()
         return
-    # No process of the group may be left, or none that is still ours to end.
+    # The group may be gone, or belong to another user by now.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -305,5 +306,5 @@ def _read_answer(file: IO[bytes]) -> dict[str, Any]:
 def _tail(file: IO[bytes]) -> str:
     file.seek(0, os.SEEK_END)
     size = file.tell()
-    file.seek(max(0, size - SAID_BYTES))
+    file.seek(max(0, size - OUTPUT_BYTES))
     return file.read().decode(errors="replace")

@@ -1,8 +1,8 @@
 """The process of one cell: `python -m unlearnbench.running.backends.worker`; `processes` starts it.
 
-One line of JSON on standard input says what to do; standard input stays open for as long as the
-parent lives. One line of JSON on standard output says what came of it: which kind of record was
-saved, or an error that is to stop the whole run.
+Standard input holds the order, one line of JSON, and stays open for as long as the parent lives. The
+answer is one line of JSON on standard output: which kind of record was saved, or an error that stops
+the run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.running.backends.order import CellOrder
 
 if TYPE_CHECKING:
     from unlearnbench.running.execute import Compute
@@ -27,43 +28,43 @@ BROKEN = 1
 
 
 def main() -> None:
-    """Do what standard input says, and end whatever threads a method has left."""
+    """Carry out the order on standard input; then exit, whatever threads a method has left running."""
     parent, answer = os.fdopen(os.dup(0), "rb"), os.dup(1)
-    order = json.loads(parent.readline())
-    # What a method prints is no answer, and what it reads is not the parent's.
+    order = CellOrder.from_json(parent.readline())
+    # A method must neither write into the answer nor read from the parent.
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     threading.Thread(target=_end_with, args=(parent,), name="unlearnbench-parent", daemon=True).start()
-    # Where it was when it crashed, or when it was told to end because its time was over.
+    # Writes a traceback at a crash, and at the signal sent when the time limit is reached.
     faulthandler.enable()
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, chain=True)
     try:
-        said: dict[str, Any] = {"saved": work(order)}
+        report: dict[str, Any] = {"saved": work(order)}
     except UnlearnbenchError as error:
-        said = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
-    except BaseException:  # whatever it is, the parent makes a record of it
+        report = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    except BaseException:  # the parent makes a record of any error
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(BROKEN)
-    os.write(answer, json.dumps(said).encode() + b"\n")
+    os.write(answer, json.dumps(report).encode() + b"\n")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def work(order: dict[str, Any]) -> str:
+def work(order: CellOrder) -> str:
     """Compute a cell and save its record.
 
     Args:
-        order: What `isolation` wrote.
+        order: What to compute.
 
     Returns:
         Which record was saved: `outcome` or `failure`.
 
     Raises:
-        UnlearnbenchError: The cell cannot be had here, or its record cannot be written.
+        UnlearnbenchError: The cell cannot be computed here, or its record cannot be written.
     """
     import torch
 
@@ -79,39 +80,41 @@ def work(order: dict[str, Any]) -> str:
     from unlearnbench.running.runner import run_cell
 
     steady_allocator()
-    torch.set_num_threads(order["threads"])
-    catalogue = load_catalogue(disable=order["disable_plugins"])
-    cell = cell_from_plain(order["cell"], catalogue)
-    root = order["data_root"]
+    torch.set_num_threads(order.threads)
+    catalogue = load_catalogue(disable=order.disable_plugins)
+    cell = cell_from_plain(order.cell, catalogue)
     with offline(True):
-        graph = load_graph(cell.dataset.build(), data_root(None if root is None else Path(root)))
+        graph = load_graph(cell.dataset.build(), data_root(_path(order.data_root)))
     if graph.checksum() != cell.checksum:
         raise UsageError(
             f"Dataset {cell.dataset_label} is not the graph it was when the run began.",
             "Something changed its files meanwhile: run the same command again.",
         )
-    device = torch.device(order["device"])
+    device = torch.device(order.device)
     context = RunContext(
         device,
-        order["threads"],
-        order["machine"],
+        order.threads,
+        order.machine,
         available_metrics(catalogue)[0],
-        order["provenance"],
-        order["backend"],
-        order["deterministic"],
+        order.provenance,
+        order.backend,
+        order.deterministic,
     )
     compute: Compute = run_cell
     if cell.audit is not None:
         compute = cell.audit.cls.auditor(catalogue)
     prepare(cell, context)
-    state = order["save_state"]
-    store = Store(Path(order["out"]), order["machine"])
-    record = do_cell(cell, graph, context, store, None if state is None else Path(state), compute)
+    store = Store(Path(order.out), order.machine)
+    record = do_cell(cell, graph, context, store, _path(order.save_state), compute)
     return "failure" if record.is_failure else "outcome"
 
 
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
 def _end_with(parent: IO[bytes]) -> None:
-    """Wait until the parent is gone, then end, with everything a method has forked."""
+    """Wait until the parent is gone, then exit and kill whatever a method has forked."""
     while parent.read(1):
         pass
     if os.name != "nt":
