@@ -56,6 +56,7 @@ def command(
     if experiment is None:
         return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
     from unlearnbench.experiments import configs, find_experiment
+    from unlearnbench.registry.loading import load_catalogue
 
-    found = find_experiment(experiment)
+    found = find_experiment(experiment, load_catalogue(disable=given.get("disable_plugins") or ()))
     return run_with_progress(configs(found, said(given)), dry_run, tolerate_failures, found.tables, as_json)
