@@ -1,12 +1,17 @@
 """Every hook a plugin can implement, on one screen.
 
-A hook announces; a class does the work. Each hook gets a callable `register` and calls it
-once for every component, in one of two forms:
+A hook announces; what it names does the work. Each hook gets a callable `register` and calls it
+once for everything it brings. Components take one of two forms:
 
     register(Class)
     register("name", "package.module:Class", summary="One line.")
 
-The second imports nothing until the component is used.
+Tables and experiments are no classes and take the second:
+
+    register("name", "package.module:function", summary="One line.")
+    register("name", "package:file.toml", summary="One line.")
+
+It imports nothing until the thing is used.
 """
 
 from __future__ import annotations
@@ -59,6 +64,20 @@ def register_audits(register: Register) -> None:
     """Announce audits: classes that ask whether forgotten data is really gone."""
 
 
+@hookspec
+def register_tables(register: Register) -> None:
+    """Announce tables of `unlearnbench report`: functions that build them from records.
+
+    `against="NAME"` announces what stands in place of a table where `--against NAME` sets it
+    against published numbers; `reads` is `records`, `audits` or `both`.
+    """
+
+
+@hookspec
+def register_experiments(register: Register) -> None:
+    """Announce experiments of `unlearnbench run --experiment`: TOML files in a package."""
+
+
 KINDS = {
     "partitioner": "register_partitioners",
     "aggregator": "register_aggregators",
@@ -68,3 +87,7 @@ KINDS = {
     "metric": "register_metrics",
     "audit": "register_audits",
 }
+"""Kinds of components, each with the hook that announces it."""
+
+HOOKS = {**KINDS, "table": "register_tables", "experiment": "register_experiments"}
+"""Everything that can be announced, each kind with its hook."""

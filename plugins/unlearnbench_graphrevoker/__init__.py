@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from unlearnbench import Register, hookimpl
 
+WHERE = "unlearnbench_graphrevoker.paper"
+EXPERIMENTS = (
+    ("cost", "What forgetting costs against the number of deletions"),
+    ("defaults", "What the defaults are chosen from: one setting changed at a time, judged on validation nodes"),
+    ("factorial", "Which module earns the gain: every partitioner with every aggregator"),
+    (
+        "graphrevoker-www24",
+        "The comparison of utility and time in 'Graph Unlearning with Efficient Partial Retraining' (WWW 2024)",
+    ),
+    ("www24-aggregation-ablation", "GraphRevoker without the auxiliary losses of its aggregator"),
+    ("www24-partition-ablation", "GraphRevoker without the losses of its partition"),
+    ("www24-poison", "Unlearning power: wrong nodes are injected, then forgotten"),
+)
+"""The paper's comparisons, and others of the same methods."""
+
 
 @hookimpl
 def register_partitioners(register: Register) -> None:
@@ -33,3 +48,42 @@ def register_unlearners(register: Register) -> None:
         "unlearnbench_graphrevoker.method:GraphRevoker",
         summary="Retrains the shards hit: property-aware shards, contrastive aggregation.",
     )
+
+
+@hookimpl
+def register_tables(register: Register) -> None:
+    """Announce the paper's tables, and ours set against its numbers."""
+    register("claims", f"{WHERE}.claims:tables", summary="The paper's claims, a line for each cell.", against="paper")
+    register(
+        "characteristics",
+        f"{WHERE}.characteristics:measured",
+        summary="What is removed, what shards keep, what the aggregator adds.",
+        reads="both",
+    )
+    for part in ("partition", "aggregation"):
+        register(f"{part}-ablation", f"{WHERE}.ablation:ablation", summary="What GraphRevoker loses without a loss.")
+    # In the order in which an error lists them.
+    register("utility", f"{WHERE}.against:f1", summary="F1 beside the paper's.", against="paper")
+    register("time", f"{WHERE}.against_time:time", summary="Ratios to Retrain beside the paper's.", against="paper")
+    register("datasets", f"{WHERE}.sizes:against", summary="Sizes beside the paper's.", against="paper")
+    register(
+        "partition-ablation",
+        f"{WHERE}.against_time:f1_and_time",
+        summary="F1 and ratios of times beside the paper's.",
+        against="paper",
+    )
+    register("aggregation-ablation", f"{WHERE}.against:f1", summary="F1 beside the paper's.", against="paper")
+    register(
+        "characteristics",
+        f"{WHERE}.characteristics:against",
+        summary="Measured beside the paper's marks.",
+        against="paper",
+        reads="both",
+    )
+
+
+@hookimpl
+def register_experiments(register: Register) -> None:
+    """Announce the paper's comparisons, and others of the same methods."""
+    for name, summary in EXPERIMENTS:
+        register(name, f"{WHERE}:{name}.toml", summary=summary)

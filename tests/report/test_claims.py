@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from record_samples import make_record
 from scipy.stats import t as student
+from unlearnbench.report.paper.claims import HOLDS, OPEN, REVERSED, verdict
 
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.paper.claims import HOLDS, OPEN, REVERSED, verdict
 from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import FORMATS, render
 from unlearnbench.report.tables.table import Table

@@ -16,11 +16,11 @@ import pytest
 from record_samples import make_record
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
+from unlearnbench.report.paper.published import WITH_NUMBERS, contradictions, of_cell, published
 
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.paper.published import WITH_NUMBERS, contradictions, of_cell, published
 from unlearnbench.report.tables.audits import audit_frame_of
 from unlearnbench.report.tables.index import AGAINST, OF_EXPERIMENTS, TABLES, build_tables
 from unlearnbench.report.tables.poison import power, recovery

@@ -7,42 +7,31 @@ import json
 import click
 
 from unlearnbench.cli import options
-from unlearnbench.hookspecs import KINDS
+from unlearnbench.hookspecs import HOOKS
 
 
-@click.command("ls", short_help="List the components of a kind.")
-@click.argument("kind", type=options.OneOf([*KINDS, "method", "experiment"]))
+@click.command("ls", short_help="List components, tables or experiments.")
+@click.argument("kind", type=options.OneOf([*HOOKS, "method"]))
 @options.as_json
 @options.disable_plugin
 @options.debug
 def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
-    """List the components of a kind (`method` is another word for `unlearner`), or the experiments."""
-    if kind == "experiment":
-        _experiments(as_json)
-        return
+    """List the components of a kind (`method` is another word for `unlearner`), the tables or the experiments."""
     from unlearnbench.registry.loading import load_catalogue, report_problems
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
     entries = catalogue.all("unlearner" if kind == "method" else kind)
+    names = [catalogue.asked_for(entry) for entry in entries]
     if as_json:
-        rows = [{"name": e.name, "summary": e.summary, "distribution": e.distribution} for e in entries]
+        rows = [
+            {"name": name, "summary": e.summary, "distribution": e.distribution}
+            for name, e in zip(names, entries, strict=True)
+        ]
         click.echo(json.dumps(rows, indent=1))
         return
-    width = max((len(entry.name) for entry in entries), default=0)
-    for entry in entries:
-        click.echo(f"{entry.name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
+    width = max(map(len, names), default=0)
+    for name, entry in zip(names, entries, strict=True):
+        click.echo(f"{name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
     if not entries:
         click.echo(f"No {kind} is registered.", err=True)
-
-
-def _experiments(as_json: bool) -> None:
-    from unlearnbench.experiments import experiment_names, find_experiment
-
-    found = [find_experiment(name) for name in experiment_names()]
-    if as_json:
-        click.echo(json.dumps([{"name": e.name, "title": e.title, "source": e.source} for e in found], indent=1))
-        return
-    width = max(len(experiment.name) for experiment in found)
-    for experiment in found:
-        click.echo(f"{experiment.name:<{width}}  {experiment.title}  ({experiment.source})")

@@ -12,21 +12,23 @@ import click
 from click.core import ParameterSource
 
 from unlearnbench.cli import options
+from unlearnbench.registry.builtin import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from unlearnbench.report.frame.selection import Selection
 
-TABLES = (
-    *("summary", "utility", "time", "memory", "validation", "comparison", "equivalence", "characteristics", "claims"),
-    *("datasets", "partition-ablation", "aggregation-ablation", "poison", "factorial", "cost", "audits"),
-)
-
 
 @click.command("report", short_help="Rebuild tables from records.")
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--table", type=options.OneOf(TABLES), default="summary", show_default=True, help="Which table.")
+@click.option(
+    "--table",
+    metavar="NAME",
+    default="summary",
+    show_default=True,
+    help=f"Which table: {', '.join(name for name, _ in TABLES)}; `unlearnbench ls table` lists those of plugins too.",
+)
 @click.option(
     "--format",
     "style",
@@ -38,8 +40,9 @@ TABLES = (
 @options.as_json
 @click.option(
     "--against",
-    type=click.Choice(["paper"]),
-    help="Set our numbers against published ones: utility, time, datasets, characteristics and both ablations.",
+    metavar="NAME",
+    default="",
+    help="Set our numbers against published ones: `unlearnbench ls table` lists which tables have which.",
 )
 @click.option(
     "--figure",
@@ -70,7 +73,7 @@ def command(
     table: str,
     style: str,
     as_json: bool,
-    against: str | None,
+    against: str,
     figure: Path | None,
     html: Path | None,
     figures: Path | None,
@@ -105,40 +108,29 @@ def command(
         _write_table(results, table, style, against, figure, wanted)
 
 
-def _write_table(
-    results: Path, table: str, style: str, against: str | None, figure: Path | None, wanted: Selection
-) -> None:
-    from unlearnbench.errors import NothingMatchedError, UsageError
+def _write_table(results: Path, table: str, style: str, against: str, figure: Path | None, wanted: Selection) -> None:
+    from unlearnbench.errors import UsageError
+    from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
-    from unlearnbench.report.paper.published import published
-    from unlearnbench.report.tables.audits import build_audit_tables, load_audits
-    from unlearnbench.report.tables.cost import build_cost_tables
-    from unlearnbench.report.tables.index import build_tables
+    from unlearnbench.report.tables.audits import load_audits
+    from unlearnbench.report.tables.index import build_tables, find_table
     from unlearnbench.report.tables.render import render
 
-    if against and table != "claims":
-        published(table)
+    catalogue = load_catalogue()
+    reads = find_table(catalogue, table, against).reads
     if figure:
         if table != "poison":
             raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
         check_figure(figure)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the same problems are told below, one line each
-        frame = load_audits(results) if table == "audits" else load_records(results)
-        audits = _audits(results) if table == "characteristics" else None
+        frame = load_audits(results) if reads == "audits" else load_records(results)
+        audits = _audits(results) if reads == "both" else None
     frame = _selected(frame, wanted)
     source = shlex.quote(str(results)) + wanted.options()
     _warn(frame)
-    builders = {"audits": build_audit_tables, "cost": build_cost_tables}
-    if table in builders:
-        tables = builders[table](frame, source)
-    else:
-        tables = build_tables(frame, table, source, against == "paper", audits)
-    if not tables:
-        raise NothingMatchedError(
-            f"{results}: no record can stand in the table {table}.", "See docs/tables.md for what it is made of."
-        )
+    tables = build_tables(frame, table, source, against, audits, catalogue)
     click.echo(render(tables, style, options.width_of_tables()), nl=style != "csv")
     if figure:
         draw_poison(tables, figure)

@@ -46,7 +46,8 @@ def command(
     if experiment is None:
         return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
     from unlearnbench.experiments import configs, find_experiment
+    from unlearnbench.registry.loading import load_catalogue
 
-    chosen = find_experiment(experiment)
+    chosen = find_experiment(experiment, load_catalogue(disable=given.get("disable_plugins") or ()))
     grids = configs(chosen, given_values(given))
     return run_with_progress(grids, dry_run, tolerate_failures, chosen.tables, as_json)

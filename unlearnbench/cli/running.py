@@ -21,7 +21,7 @@ from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue, report_problems
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.frame import frame_of
-from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables
+from unlearnbench.report.tables.audits import audit_frame_of
 from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
@@ -70,7 +70,8 @@ def run_with_progress(
         frame = frame_of(record for record in records if not record.is_failure)
         for table in tables:
             try:
-                print(render(build_tables(frame, table, str(plan.store.root)), width=width_of_tables()))
+                built = build_tables(frame, table, str(plan.store.root), catalogue=catalogue)
+                print(render(built, width=width_of_tables()))
             except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
                 print(f"note: {error.message}", file=sys.stderr)
     for notice in [*_unchanged(records), *identical(records)]:
@@ -287,7 +288,8 @@ def audit_with_progress(
     records = compute_with_progress(plan, Audit.auditor(catalogue))
     done = [record for record in records if not record.is_failure]
     if done and not as_json:
-        print(render(build_audit_tables(audit_frame_of(done), str(plan.store.root)), width=width_of_tables()))
+        tables = build_tables(audit_frame_of(done), "audits", str(plan.store.root), catalogue=catalogue)
+        print(render(tables, width=width_of_tables()))
     return conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
 
 

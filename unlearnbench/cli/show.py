@@ -9,30 +9,93 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unlearnbench.cli import options
-from unlearnbench.hookspecs import KINDS
+from unlearnbench.hookspecs import HOOKS, KINDS
 
 if TYPE_CHECKING:
     from unlearnbench.component import Spec
+    from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", short_help="Show one component and its parameters.")
+@click.command("show", short_help="Show one component, table or experiment.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
+@click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json
 @options.disable_plugin
 @options.debug
 def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
-    NAME can have a bracket: then its values are shown instead of the defaults.
+    NAME can have a bracket: then its values are shown instead of the defaults. It can also be the
+    name of a table or an experiment.
     """
     from unlearnbench.registry.loading import load_catalogue, report_problems
     from unlearnbench.registry.resolve import resolve_any
 
     catalogue = load_catalogue(disable=disable_plugins)
     report_problems(catalogue)
-    described = describe(resolve_any(catalogue, name, kind))
-    click.echo(json.dumps(described, indent=1) if as_json else "\n".join(_lines(described)))
+    other = _kind_of_other(catalogue, name, kind)
+    if other:
+        described = describe_other(catalogue, other, name)
+        lines = (f"{key}: {_text(value)}" for key, value in described.items() if value)
+    else:
+        described = describe(resolve_any(catalogue, name, kind))
+        lines = _lines(described)
+    click.echo(json.dumps(described, indent=1) if as_json else "\n".join(lines))
+
+
+def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
+    """Return `table` or `experiment` if the name is that of one; components go first where no kind is named."""
+    if kind is not None:
+        return "" if kind in KINDS or kind == "method" else kind
+    plain = name.rpartition(":")[2]
+    if any(plain in catalogue.names(each) for each in KINDS):
+        return ""
+    others = (each for each in HOOKS if each not in KINDS)
+    return next((each for each in others if plain in {entry.name for entry in catalogue.all(each)}), "")
+
+
+def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]:
+    """Describe a table or an experiment, as plain JSON values.
+
+    Args:
+        catalogue: Where it is looked up.
+        kind: `table` or `experiment`.
+        name: Its name.
+
+    Returns:
+        `name`, `kind`, `distribution` and `summary`; of a table `reads`, `against`, the names of the published
+        numbers it can be set against, and `experiments` made for it; of an experiment `source`, `tables` and
+        `grids`.
+    """
+    from unlearnbench.experiments import experiments_with, find_experiment
+
+    if kind == "table":
+        from unlearnbench.report.tables.index import find_table
+
+        entry = find_table(catalogue, name)
+        against = [each.against for each in catalogue.all("table") if each.name == entry.name and each.against]
+        more = {"reads": entry.reads, "against": against}
+        more["experiments"] = list(experiments_with(entry.name, catalogue))
+    else:
+        entry = catalogue.find(kind, name)
+        found = find_experiment(name, catalogue)
+        more = {"source": found.source, "tables": list(found.tables), "grids": [dict(grid) for grid in found.grids]}
+    who = {"name": entry.name, "kind": kind, "distribution": entry.distribution, "summary": entry.summary}
+    return {**who, **more}
+
+
+def _text(value: Any) -> str:
+    """Write a value of a table or experiment; each grid on a line of its own."""
+    if not isinstance(value, list):
+        return str(value)
+    if not any(isinstance(item, dict) for item in value):
+        return ", ".join(value)
+    grids = (", ".join(f"{key} {_listed(setting)}" for key, setting in grid.items()) for grid in value)
+    return "".join(f"\n  {grid}" for grid in grids)
+
+
+def _listed(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def describe(spec: Spec) -> dict[str, Any]:

@@ -1,17 +1,20 @@
-"""Experiments that come with the package: grids of a published or an own comparison, as TOML files."""
+"""Experiments: grids of a published or an own comparison, as TOML files that plugins bring."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
-from unlearnbench.errors import UsageError, unknown_name
+from unlearnbench.errors import UsageError
+from unlearnbench.registry.catalogue import Catalogue, reason_of
+from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import RunConfig, make_config
 
-_FOLDER = Path(__file__).parent
 _AXES = ("datasets", "models")
 
 
@@ -34,21 +37,50 @@ class Experiment:
     grids: tuple[Mapping[str, Any], ...]
 
 
-def experiment_names() -> list[str]:
+def experiment_names(catalogue: Catalogue | None = None) -> list[str]:
     """List the experiments."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return (catalogue or load_catalogue()).names("experiment")
 
 
-def find_experiment(name: str) -> Experiment:
+def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment:
     """Read an experiment.
 
+    Args:
+        name: Its name.
+        catalogue: Where it is looked up; default: all plugins.
+
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is none of that name, or its file cannot be read.
     """
-    if name not in experiment_names():
-        raise unknown_name("experiment", name, experiment_names())
-    plain = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    return Experiment(name, plain["title"], plain["source"], tuple(plain["tables"]), tuple(plain["grid"]))
+    entry = (catalogue or load_catalogue()).find("experiment", name)
+    package, _, file = str(entry.target).partition(":")
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # finding the file imports the package
+            text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
+        plain = tomllib.loads(text)
+        grids = tuple({"methods": [], **grid} for grid in plain["grid"])
+        missing = [axis for grid in grids for axis in _AXES if axis not in grid]
+        if missing:
+            raise UsageError(f"a grid has no {missing[0]}")
+        return Experiment(entry.name, entry.summary, plain.get("source", ""), tuple(plain.get("tables", ())), grids)
+    except Exception as error:  # a stranger's file may be wrong in any way; its user needs the reason
+        raise UsageError(
+            f"The experiment {entry.name!r} of {entry.distribution} cannot be read: {reason_of(error)}",
+            f"It is named as {entry.target}.",
+        ) from error
+
+
+def experiments_with(table: str, catalogue: Catalogue) -> Iterator[str]:
+    """Yield the experiments that a table shows; one that cannot be read is passed over.
+
+    Args:
+        table: The name of the table.
+        catalogue: Where experiments are looked up.
+    """
+    for name in experiment_names(catalogue):
+        with contextlib.suppress(UsageError):
+            if table in find_experiment(name, catalogue).tables:
+                yield name
 
 
 def configs(experiment: Experiment, given: Mapping[str, Any]) -> list[RunConfig]:

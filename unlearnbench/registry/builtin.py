@@ -14,6 +14,22 @@ AUDITS = (
 )
 
 
+TABLES = (
+    ("summary", "F1, time and memory in short."),
+    ("utility", "Micro-F1 after and before the request."),
+    ("time", "Seconds, ratio to Retrain, counts."),
+    ("memory", "Peaks of memory."),
+    ("validation", "Micro-F1 on the validation nodes, which defaults are chosen by."),
+    ("comparison", "Which methods are best: every test against the best mean."),
+    ("equivalence", "Which methods are equivalent to Retrain."),
+    ("datasets", "Sizes of the datasets that the records name."),
+    ("poison", "How much forgetting wrong nodes brings back."),
+    ("factorial", "Every partitioner with every aggregator."),
+    ("cost", "Stages, and time against the number of deletions."),
+    ("audits", "Verdicts and scores of the audits."),
+)
+
+
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the combination of any partitioner with any aggregator."""
@@ -60,3 +76,11 @@ def register_audits(register: Register) -> None:
     """Announce the audits."""
     for name, place, summary in AUDITS:
         register(name, f"unlearnbench.audits.{place}", summary=summary)
+
+
+@hookimpl
+def register_tables(register: Register) -> None:
+    """Announce the tables that any records can give."""
+    for name, summary in TABLES:
+        reads = "audits" if name == "audits" else "records"
+        register(name, f"unlearnbench.report.tables.core:{name}", summary=summary, reads=reads)

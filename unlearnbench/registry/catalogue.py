@@ -1,4 +1,4 @@
-"""The catalogue of components: name to announcement, and from there to the class."""
+"""The catalogue of all that plugins announce: name to announcement, and from there to the thing itself."""
 
 from __future__ import annotations
 
@@ -13,19 +13,41 @@ from typing import Any
 
 from unlearnbench import hookspecs
 from unlearnbench.errors import UnlearnbenchError, UsageError, unknown_name
+from unlearnbench.registry.looks import Look
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A component as it was announced: nothing of it is imported yet if it was given as text."""
+    """Something as it was announced: nothing of it is imported yet if its target is text.
+
+    Args:
+        kind: One of `hookspecs.HOOKS`.
+        name: Its name.
+        target: `module:attribute` (of an experiment `package:file`), or the thing itself.
+        summary: One line.
+        distribution: Which distribution brings it.
+        distribution_version: Its version.
+        plugin: The plugin of that distribution.
+        look: How figures draw it; None: as its name gives.
+        against: Of a table: whose published numbers it is set against; empty: nobody's.
+        reads: Of a table: what it is made of, `records`, `audits` or `both`.
+    """
 
     kind: str
     name: str
-    target: str | type[Any]
+    target: Any
     summary: str
     distribution: str
     distribution_version: str
     plugin: str
+    look: Look | None = None
+    against: str = ""
+    reads: str = "records"
+
+    @property
+    def key(self) -> str:
+        """The name it is found by; a table set against published numbers has that of the option too."""
+        return f"{self.name} --against {self.against}" if self.against else self.name
 
 
 @dataclass(frozen=True)
@@ -42,15 +64,15 @@ class PluginStatus:
 
 @dataclass
 class Catalogue:
-    """All components that can be used, by kind and name.
+    """All components, tables and experiments that can be used, by kind and name.
 
     Args:
-        entries: `{kind: {name: [entry, ...]}}`; more than one entry is a clash.
+        entries: `{kind: {key: [entry, ...]}}`; more than one entry is a clash.
         plugins: What became of each plugin, in the order of loading.
         notices: What a user should be told once.
     """
 
-    entries: dict[str, dict[str, list[Entry]]] = field(default_factory=lambda: {kind: {} for kind in hookspecs.KINDS})
+    entries: dict[str, dict[str, list[Entry]]] = field(default_factory=lambda: {kind: {} for kind in hookspecs.HOOKS})
     plugins: list[PluginStatus] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -63,10 +85,10 @@ class Catalogue:
         return [entry for name in self.names(kind) for entry in self.entries[kind][name]]
 
     def find(self, kind: str, name: str) -> Entry:
-        """Find one component.
+        """Find one entry.
 
         Args:
-            kind: One of `hookspecs.KINDS`.
+            kind: One of `hookspecs.HOOKS`.
             name: `name`, or `distribution:name` where two distributions share a name.
 
         Raises:
@@ -93,12 +115,17 @@ class Catalogue:
                 error.hint += f"\nIt may belong to a plugin that {said}: " + "; ".join(absent)
         return error
 
+    def asked_for(self, entry: Entry) -> str:
+        """How an entry is asked for: a table that always stands against published numbers by its name alone."""
+        alike = [other for other in self.all(entry.kind) if other.name == entry.name]
+        return entry.name if {other.key for other in alike} == {entry.key} else entry.key
+
     def plain_name(self, kind: str, name: str, distribution: str) -> str:
         """Give the shortest name that finds a component: with its distribution only where there is a clash."""
         return name if len(self.entries[kind].get(name, [])) == 1 else f"{distribution}:{name}"
 
     def load(self, entry: Entry) -> type[Any]:
-        """Import the class of an entry.
+        """Import the class of a component.
 
         Raises:
             UsageError: The import failed, or the class is not what its entry says, or lacks a
@@ -106,19 +133,8 @@ class Catalogue:
         """
         from unlearnbench.component import Component
 
-        cls: Any = entry.target
-        who = f"The {entry.kind} {entry.name!r} of {entry.distribution}"
-        if isinstance(entry.target, str):
-            module, _, attribute = entry.target.partition(":")
-            try:
-                with contextlib.redirect_stdout(sys.stderr):  # standard output is for tables and JSON
-                    cls = getattr(importlib.import_module(module), attribute)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # a plugin's import may fail in any way; its user needs the reason
-                raise UsageError(
-                    f"{who} cannot be imported: {reason_of(error)}", f"It is named as {entry.target}."
-                ) from error
+        cls = self.imported(entry)
+        who = _who(entry)
         if not (inspect.isclass(cls) and issubclass(cls, Component)):
             raise UsageError(f"{who} is {cls!r}, not a class derived from unlearnbench.Component.")
         name = getattr(cls, "name", None)
@@ -132,9 +148,32 @@ class Catalogue:
             raise UsageError(f"{who} cannot be used: {cls.__name__} does not define {missing}.")
         return cls
 
+    def imported(self, entry: Entry) -> Any:
+        """Import what an entry names.
+
+        Raises:
+            UsageError: The import failed.
+        """
+        if not isinstance(entry.target, str):
+            return entry.target
+        module, _, attribute = entry.target.partition(":")
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # standard output is for tables and JSON
+                return getattr(importlib.import_module(module), attribute)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin's import may fail in any way; its user needs the reason
+            raise UsageError(
+                f"{_who(entry)} cannot be imported: {reason_of(error)}", f"It is named as {entry.target}."
+            ) from error
+
     def versions(self) -> dict[str, str]:
         """Give the versions of the distributions whose plugins loaded."""
         return {plugin.distribution: plugin.version for plugin in self.plugins if plugin.status == "ok"}
+
+
+def _who(entry: Entry) -> str:
+    return f"The {entry.kind} {entry.key!r} of {entry.distribution}"
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Loads plugins one by one, keeps failures to themselves, and fills the catalogue of components.
+"""Loads plugins one by one, keeps failures to themselves, and fills the catalogue.
 
 Each plugin is called through a plugin manager of its own: what it announces is collected
 aside and enters the catalogue only when the whole plugin has succeeded.
@@ -20,7 +20,7 @@ import pluggy
 
 from unlearnbench import hookspecs
 from unlearnbench.errors import UsageError, nearest
-from unlearnbench.registry.brackets import NAME
+from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
 
 __all__ = [
@@ -168,18 +168,18 @@ def _register(catalogue: Catalogue, name: str, distribution: str, version: str, 
     _check_hook_names(manager, plugin)
     _check_collecting_hooks(manager, plugin)
     announced: list[Entry] = []
-    for kind, hook in hookspecs.KINDS.items():
+    for kind, hook in hookspecs.HOOKS.items():
 
-        def register(target: Any, where: str = "", *, summary: str = "", kind: str = kind) -> Any:
-            entry = _entry(kind, target, where, summary, name, distribution, version)
-            _check_free(catalogue, announced, entry)
+        def register(target: Any, where: Any = "", *, summary: str = "", _kind: str = kind, **options: Any) -> Any:
+            entry = make_entry(_kind, target, where, summary, options, plugin=name, origin=(distribution, version))
+            check_free(catalogue, announced, entry)
             announced.append(entry)
             return target
 
         getattr(manager.hook, hook)(register=register)
     for entry in announced:
-        catalogue.entries[entry.kind].setdefault(entry.name, []).append(entry)
-    components = tuple(f"{entry.kind} {entry.name}" for entry in announced)
+        catalogue.entries[entry.kind].setdefault(entry.key, []).append(entry)
+    components = tuple(f"{entry.kind} {entry.key}" for entry in announced)
     catalogue.plugins.append(PluginStatus(name, distribution, version, "ok", components=components))
 
 
@@ -190,14 +190,14 @@ def _check_hook_names(manager: pluggy.PluginManager, plugin: Any) -> None:
         marked = [
             name
             for name, value in inspect.getmembers(plugin, callable)
-            if hasattr(value, f"{hookspecs.PROJECT}_impl") and name not in hookspecs.KINDS.values()
+            if hasattr(value, f"{hookspecs.PROJECT}_impl") and name not in hookspecs.HOOKS.values()
         ]
         raise UsageError("; ".join(_unknown_hook(name) for name in marked)) from None
 
 
 def _unknown_hook(name: str) -> str:
-    close = nearest(name, hookspecs.KINDS.values(), 1)
-    guess = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(hookspecs.KINDS.values())}"
+    close = nearest(name, hookspecs.HOOKS.values(), 1)
+    guess = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(hookspecs.HOOKS.values())}"
     return f"unknown hook {name!r}, {guess}"
 
 
@@ -206,39 +206,10 @@ def _check_collecting_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     for caller in manager.get_hookcallers(plugin) or ():
         if any("register" not in implementation.argnames for implementation in caller.get_hookimpls()):
             raise UsageError(f"hook {caller.name!r} takes no argument `register`")
-    for name in hookspecs.KINDS.values():
+    for name in hookspecs.HOOKS.values():
         hook = getattr(plugin, name, None)
         if callable(hook) and not any(hasattr(hook, f"{hookspecs.PROJECT}_{mark}") for mark in ("impl", "spec")):
             raise UsageError(f"hook {name!r} is not marked with @hookimpl")
-
-
-def _entry(kind: str, target: Any, where: str, summary: str, plugin: str, distribution: str, version: str) -> Entry:
-    if isinstance(target, str):
-        if ":" not in where:
-            raise UsageError(f"register({target!r}, {where!r}): the second argument must be 'module:Class'.")
-        return Entry(kind, _plain_name(kind, target), where, summary, distribution, version, plugin)
-    name = getattr(target, "name", None)
-    if not inspect.isclass(target) or not isinstance(name, str):
-        raise UsageError(f"register({target!r}): expected a class with a `name`, or register('name', 'module:Class').")
-    return Entry(kind, _plain_name(kind, name), target, getattr(target, "summary", ""), distribution, version, plugin)
-
-
-def _plain_name(kind: str, name: str) -> str:
-    """Refuse a name that nobody could ask for: it could not be written in a bracket."""
-    if not NAME.fullmatch(name) or ":" in name:
-        raise UsageError(f"the {kind} name {name!r} cannot be written on a command line. Use letters, digits, - and _.")
-    return name
-
-
-def _check_free(catalogue: Catalogue, announced: list[Entry], entry: Entry) -> None:
-    others = catalogue.entries[entry.kind].get(entry.name, [])
-    others = others + [other for other in announced if (other.kind, other.name) == (entry.kind, entry.name)]
-    for other in others:
-        if FIRST_PARTY in (other.distribution, entry.distribution) or other.distribution == entry.distribution:
-            raise UsageError(
-                f"the {entry.kind} name {entry.name!r} of {entry.distribution} is taken by {other.distribution}",
-                "Choose another name.",
-            )
 
 
 def _in_order(item: tuple[tuple[str, str], EntryPoint]) -> tuple[bool, str, str]:

@@ -106,7 +106,7 @@ def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) ->
 def _of_experiment(frame: pd.DataFrame, name: str, catalogue: Catalogue) -> pd.Series[bool]:
     keep = pd.Series(False, index=frame.index)
     protocols = frame["protocol_config"].map(_without_split)
-    for config in configs(find_experiment(name), {}):
+    for config in configs(find_experiment(name, catalogue), {}):
         cells = protocols == _protocol(config)
         cells &= frame["training_config"] == canonical(config.training_settings().canonical())
         cells &= frame["dataset"].isin([spec.canonical()["name"] for spec in chosen_datasets(config, catalogue)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -16,8 +16,9 @@ from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
 from unlearnbench.report.page.rows import HEADS, build_board
 from unlearnbench.report.page.sources import record_columns, record_rows
-from unlearnbench.report.tables.audits import GATE, GATED, PLACE, build_audit_tables
+from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
+from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
 
 
@@ -68,7 +69,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
         "first": _first(board),
         "groups": groups,
         "matrices": matrices,
-        "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one, ())} for one in curves],
+        "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one)} for one in curves],
         "audits": [] if audits is None else _audits(audits, source.name),
         "counts": {"records": frame[["machine", "key", "status"]].drop_duplicates().shape[0], "groups": len(groups)}
         | {"audits": 0 if audits is None else audits[["machine", "key"]].drop_duplicates().shape[0]},
@@ -171,7 +172,8 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
     """Give for each place its verdicts, what the gate let through, and the scores."""
     places = []
     for _, part in audits.groupby(list(PLACE), sort=False):
-        verdicts, *scores = build_audit_tables(part, source)
+        command = command_note(source, "audits")
+        verdicts, *scores = [replace(table, notes=(*table.notes, command)) for table in audit_tables(part)]
         gate = part[(part["audit"].str.partition(" ")[0] == GATE) & (part["measure"] != "")]
         judged = part["audit"].str.partition(" ")[0].isin(GATED).any()
         first = part.iloc[0]

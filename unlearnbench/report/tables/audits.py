@@ -71,22 +71,21 @@ def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> p
     return frame
 
 
-def build_audit_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
+def audit_tables(frame: pd.DataFrame) -> list[Table]:
     """Build, for each protocol, dataset, model and device, a table of verdicts and one of each audit's scores.
 
     Args:
-        frame: What `load_audits` gave, or a part of it.
-        source: The results folder as the user wrote it.
+        frame: What `load_audits` returned, or a part of it.
     """
     tables = []
     for _, part in frame.groupby(list(PLACE), sort=False):
-        tables.append(_verdicts(part, source))
+        tables.append(_verdicts(part))
         for audit, scores in part[part["measure"] != ""].groupby("audit", sort=False):
-            tables.append(_scores(str(audit), scores, source))
+            tables.append(_scores(str(audit), scores))
     return tables
 
 
-def _verdicts(part: pd.DataFrame, source: str) -> Table:
+def _verdicts(part: pd.DataFrame) -> Table:
     found = part.drop_duplicates(["audit", "method", "repetition"])
     audits = list(dict.fromkeys(found["audit"]))
     shown = []
@@ -101,11 +100,11 @@ def _verdicts(part: pd.DataFrame, source: str) -> Table:
         f"Audits: {_name(part)}.",
         pd.DataFrame(shown),
         raw(found),
-        (*notes, *_provenance(part), f"Made by: unlearnbench report {source} --table audits"),
+        (*notes, *_provenance(part)),
     )
 
 
-def _scores(audit: str, part: pd.DataFrame, source: str) -> Table:
+def _scores(audit: str, part: pd.DataFrame) -> Table:
     shown = pd.DataFrame({"method": part["method"].astype(str)})
     if part["repetition"].nunique() > 1:
         shown["repetition"] = part["repetition"].astype(str)
@@ -127,7 +126,7 @@ def _scores(audit: str, part: pd.DataFrame, source: str) -> Table:
         f"Audit {audit}: {_name(part)}.",
         shown,
         raw(part),
-        (*explained, *notes, f"Made by: unlearnbench report {source} --table audits"),
+        (*explained, *notes),
     )
 
 

@@ -56,26 +56,23 @@ class Curve:
         return sorted(set(self.data["deletions"]))
 
 
-def build_cost_tables(frame: pd.DataFrame, source: str = "results") -> list[Table]:
+def cost_tables(frame: pd.DataFrame) -> list[Table]:
     """Build, for each dataset, model and device, the stages of a method's life and its time against deletions.
 
     Args:
-        frame: What `load_records` gave, or a part of it.
-        source: The results folder as the user wrote it.
+        frame: What `load_records` returned, or a part of it.
 
     Returns:
         Two tables a place; the one of stages only where members were trained one by one.
     """
-    problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
-    last = (*problems, f"Made by: unlearnbench report {source} --table cost")
     tables = []
     for machine, serial in _places(frame):
         apart = serial["serial_seconds"].notna()
         if apart.any():
-            tables.append(_stages(serial[apart], machine, last))
+            tables.append(_stages(serial[apart], machine))
         found = _curve_of(machine, serial)
         if found is not None:
-            tables.append(curve_table(found, last))
+            tables.append(curve_table(found))
     return tables
 
 
@@ -189,12 +186,11 @@ def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[units.isin(common)] if common else cells
 
 
-def curve_table(found: Curve, last: tuple[str, ...]) -> Table:
+def curve_table(found: Curve) -> Table:
     """Write a curve as a table.
 
     Args:
         found: The curve.
-        last: Notes that stand below every table.
     """
     part, data, machine = found.part, found.data, found.machine
     shown = []
@@ -220,10 +216,10 @@ def curve_table(found: Curve, last: tuple[str, ...]) -> Table:
     ]
     if (data["quiet"] < data["n"]).any():
         notes.append("* records that may have met a busy machine.")
-    return Table("cost", f"Time against deletions: {found.name}.", table, _raw(data, part, machine), (*notes, *last))
+    return Table("cost", f"Time against deletions: {found.name}.", table, _raw(data, part, machine), tuple(notes))
 
 
-def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
+def _stages(part: pd.DataFrame, machine: str) -> Table:
     rows, raw = [], []
     for method, cells in part.groupby("row", sort=True):
         values = {title: mean(known(cells[column])) for title, column in STAGES.items()}
@@ -238,7 +234,6 @@ def _stages(part: pd.DataFrame, machine: str, last: tuple[str, ...]) -> Table:
         " empty where members were trained in several steps.",
         "parameters: what is deployed, all members and the aggregator.",
         f"Times of machine {machine}; threads: {', '.join(sorted({str(v) for v in part['threads'].dropna()}))}.",
-        *last,
     )
     return Table("cost", f"Stages: {_name(part)}.", pd.DataFrame(rows), _raw(pd.DataFrame(raw), part, machine), notes)
 

@@ -1,9 +1,9 @@
-"""How large the graphs of the records are, and what the paper prints."""
+"""How large the graphs of the records are."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,26 +12,31 @@ from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.report.paper.published import published
+from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
 
 FIELDS = ("nodes", "edges", "features", "classes")
 
 
-def dataset_tables(name: str, frame: pd.DataFrame, against: bool = False) -> list[Table]:
+def dataset_tables(
+    source: TableSource,
+    printed: Mapping[str, pd.Series[Any]] | None = None,
+    remarks: Callable[[list[dict[str, Any]]], Iterable[str]] = lambda rows: (),
+) -> list[Table]:
     """Build one table of all datasets that the records name.
 
     Records hold a dataset's name and checksum; its size is what its loader checks every file
     against, so that files of another size never come to a record.
 
     Args:
-        name: `datasets`.
-        frame: What `load_records` gave.
-        against: Whether the paper's numbers stand beside; then datasets that it does not have are
-            left out, and there is no table if it has none of them.
+        source: The records.
+        printed: Published sizes by dataset: any of `FIELDS`, with the `table` and the `row` they
+            stand in. They stand beside ours; datasets without any are left out, and there is no
+            table if none has them.
+        remarks: Returns further notes on the raw rows.
     """
-    printed = {str(row["dataset"]): row for _, row in published(name).iterrows()} if against else None
     catalogue = load_catalogue()
+    frame = source.frame
     lines, raw, unknown = [], [], []
     keys = frame.drop_duplicates("key")
     counts = Counter(zip(keys["dataset"], keys["dataset_sha256"], strict=True))
@@ -43,17 +48,13 @@ def dataset_tables(name: str, frame: pd.DataFrame, against: bool = False) -> lis
         if size is None:
             unknown.append(dataset)
         lines.append({"dataset": dataset, "n": str(records), **_shown(size, of_paper), "sha256": sha256[:12]})
-        raw.append(
-            {"table": name, "dataset": dataset, "records": records, **_raw(size, of_paper), "dataset_sha256": sha256}
-        )
+        row = {"table": source.name, "dataset": dataset, "records": records}
+        raw.append({**row, **_raw(size, of_paper), "dataset_sha256": sha256})
     if not lines:
         return []
-    caption = "Datasets against the paper." if against else "Datasets."
-    return [
-        Table(
-            name, caption, pd.DataFrame(lines), pd.DataFrame(raw), tuple(_notes(frame, raw, unknown, of_paper=against))
-        )
-    ]
+    caption = "Datasets." if printed is None else "Datasets against the paper."
+    notes = tuple(_notes(frame, unknown, remarks(raw)))
+    return [Table(source.name, caption, pd.DataFrame(lines), pd.DataFrame(raw), notes)]
 
 
 def size_of(catalogue: Catalogue, dataset: str) -> GraphSize | None:
@@ -85,29 +86,13 @@ def _raw(size: GraphSize | None, of_paper: pd.Series[Any] | None) -> dict[str, A
     return line
 
 
-def _notes(frame: pd.DataFrame, raw: list[dict[str, Any]], unknown: list[str], of_paper: bool) -> Iterator[str]:
+def _notes(frame: pd.DataFrame, unknown: list[str], remarks: Iterable[str]) -> Iterator[str]:
     yield "n: records. Sizes are those the loader of each dataset checks its files against."
     yield "edges: directed, an undirected edge counts twice."
     if unknown:
         yield f"Size empty: the loader of {', '.join(unknown)} states none, or is not installed here."
-    if of_paper:
-        yield from _contradictions(raw)
+    yield from remarks
     protocols = ", ".join(sorted(set(frame["protocol"])))
     machines, devices = (", ".join(sorted(set(frame[column]))) for column in ("machine", "device"))
     versions = ", ".join(sorted(set(frame["unlearnbench"]) - {""})) or "not recorded"
     yield f"Protocol {protocols}; device {devices}; machines: {machines}; unlearnbench {versions}."
-
-
-def _contradictions(raw: list[dict[str, Any]]) -> Iterator[str]:
-    """Say where the paper's sizes are not those of the data, and that it counts edges in two ways."""
-    known = [row for row in raw if row["nodes"] is not None]
-    for row in known:
-        if row["nodes"] != row["published_nodes"]:
-            digits = sorted(str(row["nodes"])) == sorted(str(row["published_nodes"]))
-            slip = ": the same digits in another order" if digits else ""
-            yield (f"{row['source']} has {row['published_nodes']:,} nodes, the data {row['nodes']:,}{slip}.")
-    twice = [row["dataset"] for row in known if row["edges"] == row["published_edges"]]
-    once = [f"{row['dataset']} (half of ours: {row['edges'] // 2:,})" for row in known if row["dataset"] not in twice]
-    if once:
-        both = f", those of {', '.join(twice)} in both directions as here" if twice else ""
-        yield f"The paper counts edges of {', '.join(once)} about once{both}."

@@ -1,138 +1,95 @@
-"""Which tables there are, and how they are made of a data frame."""
+"""Which tables there are, and how they are built from a data frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
-from unlearnbench.experiments import experiment_names, find_experiment
-from unlearnbench.report.frame.aggregate import Aggregate, aggregate
-from unlearnbench.report.frame.record_groups import group_records
-from unlearnbench.report.paper.ablation import ablation_tables
-from unlearnbench.report.paper.against import against_tables
-from unlearnbench.report.paper.against_time import against_time_tables
-from unlearnbench.report.paper.characteristics import characteristics_tables
-from unlearnbench.report.paper.claims import claim_tables
-from unlearnbench.report.paper.published import published
-from unlearnbench.report.tables.columns import MEMORY, SUMMARY, TIME, UTILITY, VALIDATION
-from unlearnbench.report.tables.comparison import ComparisonTable
-from unlearnbench.report.tables.datasets import dataset_tables
-from unlearnbench.report.tables.equivalence import EquivalenceTable
-from unlearnbench.report.tables.factorial import factorial_tables
-from unlearnbench.report.tables.poison import poison_tables
+from unlearnbench.experiments import experiments_with
+from unlearnbench.registry.catalogue import Catalogue, Entry
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
-
-GroupTables = Callable[[str, Aggregate], list[Table]]
-CHARACTERISTICS, CLAIMS, DATASETS = "characteristics", "claims", "datasets"
-OTHERS = (CHARACTERISTICS, CLAIMS, DATASETS)
-
-
-class TableKind(Protocol):
-    """A kind of table: makes one of each group of records."""
-
-    def build(self, name: str, found: Aggregate) -> Table:
-        """Build the table of one group; what stands below every table alike comes later."""
-
-
-TABLES: dict[str, TableKind] = {
-    "summary": SUMMARY,
-    "utility": UTILITY,
-    "time": TIME,
-    "memory": MEMORY,
-    "validation": VALIDATION,
-    "comparison": ComparisonTable(),
-    "equivalence": EquivalenceTable(),
-}
-"""Tables that every group of records gives."""
-
-OF_EXPERIMENTS: dict[str, GroupTables] = {
-    "partition-ablation": ablation_tables,
-    "aggregation-ablation": ablation_tables,
-    "poison": poison_tables,
-    "factorial": factorial_tables,
-}
-"""Tables that only those groups give which hold what they compare."""
-
-
-def _against_partition(name: str, found: Aggregate) -> list[Table]:
-    return [*against_tables(name, found), *against_time_tables(name, found)]
-
-
-AGAINST: dict[str, GroupTables] = {
-    "utility": against_tables,
-    "time": against_time_tables,
-    "partition-ablation": _against_partition,
-    "aggregation-ablation": against_tables,
-}
-"""What stands in place of a table where it is set against the paper."""
 
 
 def build_tables(
     frame: pd.DataFrame,
     name: str = "summary",
     source: str = "results",
-    against: bool = False,
+    against: str = "",
     audits: pd.DataFrame | None = None,
+    catalogue: Catalogue | None = None,
 ) -> list[Table]:
     """Build the tables of each protocol, dataset, model and device that has something to show.
 
     Args:
-        frame: What `load_records` gave, or a part of it.
-        name: Which table: a key of `TABLES` or of `OF_EXPERIMENTS`, `characteristics`, `claims` or `datasets`.
+        frame: What `load_records` returned, or a part of it; of a table that reads audits alone, what
+            `load_audits` returned.
+        name: Which table: see `unlearnbench ls table`.
         source: The results folder and what was selected of it, as the user wrote it, for the command below
             the table.
-        against: Set our numbers against the paper's.
-        audits: What `load_audits` gave, for `characteristics`.
+        against: Set our numbers against those that were published under this name.
+        audits: What `load_audits` returned, for tables that read both.
+        catalogue: Where tables are looked up; default: all plugins.
 
     Raises:
-        UsageError: An unknown table, or one that the paper has no numbers for.
+        UsageError: An unknown table, or one that there are no such published numbers for.
         NothingMatchedError: The frame is empty, or holds nothing that the table shows.
     """
-    if name not in (*TABLES, *OF_EXPERIMENTS, *OTHERS):
-        raise unknown_name("table", name, (*TABLES, *OF_EXPERIMENTS, *OTHERS))
-    if against and name == CLAIMS:
-        raise UsageError("Table claims always stands against the paper.", "Leave --against out.")
-    if against:
-        published(name)
+    catalogue = catalogue or load_catalogue()
+    entry = find_table(catalogue, name, against)
     if frame.empty:
         raise NothingMatchedError("No record matches.", "Run some cells, or ask for less.")
     problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
-    command = f"Made by: unlearnbench report {source} --table {name}{' --against paper' if against else ''}"
-    tables = list(_tables(frame, name, against, audits))
+    command = command_note(source, name, against)
+    builder = catalogue.imported(entry)
+    tables = list(builder(TableSource(name, frame, audits, entry.against)))
     if not tables:
-        raise _nothing(name, against)
+        raise _nothing(catalogue, name, against)
     return [replace(table, notes=(*table.notes, *problems, command)) for table in tables]
 
 
-def _tables(frame: pd.DataFrame, name: str, against: bool, audits: pd.DataFrame | None) -> Iterable[Table]:
-    if name == DATASETS:
-        yield from dataset_tables(name, frame, against)
-        return
-    if name == CLAIMS:
-        yield from claim_tables(name, [aggregate(group) for group in group_records(frame)])
-        return
-    for group in group_records(frame):
-        found = aggregate(group)
-        if name == CHARACTERISTICS:
-            yield from characteristics_tables(name, found, audits, against)
-        elif against:
-            yield from AGAINST[name](name, found)
-        elif name in TABLES:
-            yield TABLES[name].build(name, found)
-        else:
-            yield from OF_EXPERIMENTS[name](name, found)
+def command_note(source: str, name: str, against: str = "") -> str:
+    """Return the last line below a table: the command that makes it."""
+    return f"Made by: unlearnbench report {source} --table {name}{f' --against {against}' if against else ''}"
 
 
-def _nothing(name: str, against: bool) -> NothingMatchedError:
-    makers = [one for one in experiment_names() if name in find_experiment(one).tables]
-    runs = " or ".join(f"`unlearnbench run --experiment {one}`" for one in makers)
+def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:
+    """Find the entry of a table.
+
+    Args:
+        catalogue: Where it is looked up.
+        name: Its name.
+        against: Whose published numbers it is to be set against; empty: nobody's, or those that the table
+            always stands against.
+
+    Raises:
+        UsageError: There is no such table, or there are no such numbers for it.
+    """
+    entries = catalogue.all("table")
+    plain = name.rpartition(":")[2]
+    variants = [entry for entry in entries if entry.name == plain]
+    if not variants:
+        raise catalogue.unknown("table", name, {entry.name for entry in entries}, "List them: unlearnbench ls table.")
+    only_against = {entry.key for entry in variants} if all(entry.against for entry in variants) else set()
+    if not against:
+        (distribution, _, _), key = name.rpartition(":"), min(only_against, default=plain)
+        return catalogue.find("table", f"{distribution}:{key}" if distribution else key)
+    whose = {entry.against for entry in entries if entry.against}
+    if against not in whose:
+        raise unknown_name("published numbers", against, whose, "List them: unlearnbench ls table.")
+    if len(only_against) == 1 and against == variants[0].against:
+        raise UsageError(f"Table {name} always stands against the {against}.", "Leave --against out.")
+    has = dict.fromkeys(entry.name for entry in entries if entry.against == against)
+    if plain not in has:
+        raise UsageError(f"{against} has no numbers for table {name!r}.", f"It has for: {', '.join(has)}.")
+    return catalogue.find("table", f"{name} --against {against}")
+
+
+def _nothing(catalogue: Catalogue, name: str, against: str) -> NothingMatchedError:
+    runs = " or ".join(f"`unlearnbench run --experiment {one}`" for one in experiments_with(name, catalogue))
+    what = f"stands in the {against}" if against else "is what it compares"
     hint = f"Make such records: {runs}." if runs else ""
-    if against and not runs:
-        column = "dataset" if name == DATASETS else "method"
-        hint = f"The paper has: {', '.join(dict.fromkeys(published(name)[column]))}."
-    what = "stands in the paper" if against else "is what it compares"
     return NothingMatchedError(f"Table {name}: nothing in these records {what}.", hint)

@@ -8,18 +8,32 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.record_groups import REFERENCE, reference_row
-from unlearnbench.report.frame.timed import paired_times, timed_records
-from unlearnbench.report.paper.against import OUTSIDE, Matched, matched, read, request_note
-from unlearnbench.report.paper.designs import ABLATIONS, WHOLE, find_designs
-from unlearnbench.report.paper.published import of_cell
-from unlearnbench.report.tables.columns import UNLEARN, time_notes
-from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, with_facets
-from unlearnbench.statistics.averages import mean
+from unlearnbench.report import (
+    OUTSIDE,
+    REFERENCE,
+    UNLEARN,
+    Aggregate,
+    Matched,
+    Table,
+    by_group,
+    compare_published,
+    mean,
+    of_cell,
+    origin_notes,
+    paired_times,
+    reference_row,
+    shown_count,
+    shown_names,
+    time_notes,
+    timed_records,
+    with_facets,
+)
+from unlearnbench_graphrevoker.paper.against import f1_tables, matched, request_note
+from unlearnbench_graphrevoker.paper.designs import ABLATIONS, WHOLE, find_designs
+from unlearnbench_graphrevoker.paper.numbers import PAPER, published
 
 
-def against_time_tables(name: str, found: Aggregate) -> list[Table]:
+def time_tables(name: str, found: Aggregate) -> list[Table]:
     """Build the table of a group with times of the paper; none if the paper has no such number.
 
     Args:
@@ -60,7 +74,7 @@ def against_time_tables(name: str, found: Aggregate) -> list[Table]:
         lines.append({"method": names[pair.row], **_shown(line, UNLEARN.text(data[pair.row]), base_name)})
     caption = f"Time to unlearn against the paper: {found.group.name}"
     caption += f"; times of machine {found.machine}." if found.machine else "."
-    facets = with_facets(name, found, pd.DataFrame(raw), against="paper", time_machine=found.machine)
+    facets = with_facets(name, found, pd.DataFrame(raw), against=PAPER, time_machine=found.machine)
     notes = (*_notes(found, base_name), *passed)
     return [Table(name, caption, pd.DataFrame(lines), facets, notes)]
 
@@ -71,7 +85,7 @@ def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple
         seconds = {pair.row: pair.printed.seconds for pair in pairs}
         wholes = {row: one.whole for one in find_designs(found.group, ABLATIONS[name]) for row in one.rows.values()}
         return {pair.row: (wholes[pair.row], seconds[wholes[pair.row]]) for pair in pairs}
-    printed = of_cell(name, found.group.facets["dataset"], found.group.facets["model"]).get(REFERENCE)
+    printed = of_cell(published(name), found.group.facets["dataset"], found.group.facets["model"]).get(REFERENCE)
     base = reference_row(found.group)[0], printed.seconds if printed else None
     return {pair.row: base for pair in pairs}
 
@@ -79,7 +93,7 @@ def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple
 def _ratios(logs: list[float], printed: float | None) -> dict[str, Any]:
     """Give the geometric mean of the ratios with its interval, and where one split's ratio is expected."""
     centre = mean(logs)
-    reading = read(logs, math.log(printed)) if printed is not None else None
+    reading = compare_published(logs, math.log(printed)) if printed is not None else None
     ends: dict[str, float | None] = {
         "ratio_low": None,
         "ratio_high": None,
@@ -139,3 +153,12 @@ def _notes(found: Aggregate, base: str) -> Iterator[str]:
         yield from (note for note in found.time_notes if not note.startswith("No ratio"))
     else:
         yield from found.time_notes
+
+
+def f1_and_time_tables(name: str, found: Aggregate) -> list[Table]:
+    """Build both tables of a group."""
+    return [*f1_tables(name, found), *time_tables(name, found)]
+
+
+time = by_group(time_tables)
+f1_and_time = by_group(f1_and_time_tables)

@@ -1,9 +1,8 @@
-"""The paper's F1 beside ours: would one split of ours be expected to give it?"""
+"""Published F1 beside ours: would one split of ours be expected to give it?"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,12 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.paper.designs import ABLATIONS, METHOD, find_designs, lacks
-from unlearnbench.report.paper.published import Published, contradictions, of_cell, shown, zeroed
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.published import Published, of_cell
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import Paired, Prediction, corrected_paired_t, prediction_interval
 
 OUTSIDE = "x"
-REQUEST = "0.5 % of nodes"
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Comparison:
     outside: bool | None
 
 
-def read(values: list[float], printed: float) -> Comparison:
+def compare_published(values: list[float], printed: float) -> Comparison:
     """Set our values, one a repetition, against a published number in the same unit."""
     one = prediction_interval(values)
     known = one.low is not None and one.high is not None and len(values) > 1
@@ -58,48 +55,38 @@ def read(values: list[float], printed: float) -> Comparison:
     return Comparison(corrected_paired_t(values, 0.0), one, outside)
 
 
-def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
-    """Find the paper's row for each row of a group.
-
-    Tables of whole methods: every row of the method's name, whatever its preset, unless a loss is
-    switched off; ablations: the row with the same weights at 0.
-
-    Returns:
-        The pairs in the order of the group's rows, and notes on rows that were passed over.
-    """
-    printed = of_cell(name, found.group.facets["dataset"], found.group.facets["model"])
-    if "poison" in json.loads(found.group.facets["protocol_config"]):
-        printed = {}  # the paper's figure of the poison has no numbers
-    if name in ABLATIONS:
-        by_design = {zeroed(method): one for method, one in printed.items()}
-        rows: dict[str, Published] = {}
-        for designs in find_designs(found.group, ABLATIONS[name]) if printed else ():
-            rows |= {row: by_design[zero] for zero, row in designs.rows.items() if zero in by_design}
-        return [Matched(row, one) for row, one in rows.items()], []
-    methods = found.group.frame.drop_duplicates("row").set_index("row")
-    pairs, passed = [], []
-    for row in found.group.rows:
-        method, config = str(methods.loc[row, "method_name"]), str(methods.loc[row, "method_config"])
-        if method not in printed:
-            continue
-        if method == METHOD and lacks(config):
-            passed.append(row)
-        else:
-            pairs.append(Matched(row, printed[method]))
-    notes = (
-        [f"Not compared, a loss is switched off: {', '.join(passed)}; see the tables of ablations."] if passed else []
-    )
-    return pairs, notes
-
-
-def against_tables(name: str, found: Aggregate) -> list[Table]:
-    """Build the table of a group with F1 of the paper; none if the paper has no such number.
+def matched_by_name(found: Aggregate, printed: pd.DataFrame) -> list[Matched]:
+    """Find the published row of each row of a group: every row of the method's name, whatever its parameters.
 
     Args:
-        name: `utility` or an ablation.
         found: The group.
+        printed: What `read_published` returned.
     """
-    pairs, passed = matched(name, found)
+    of_method = of_cell(printed, found.group.facets["dataset"], found.group.facets["model"])
+    methods = found.group.frame.drop_duplicates("row").set_index("row")["method_name"]
+    return [Matched(row, of_method[methods[row]]) for row in found.group.rows if methods[row] in of_method]
+
+
+def f1_against(
+    name: str,
+    found: Aggregate,
+    pairs: Sequence[Matched],
+    against: str = "paper",
+    about: str = "published: as printed.",
+    remarks: Iterable[str] = (),
+    left_out: Iterable[str] = (),
+) -> list[Table]:
+    """Build the table that sets the F1 of a group against published ones; none if there are none.
+
+    Args:
+        name: The name of the table.
+        found: The group.
+        pairs: Which rows stand beside which published ones.
+        against: The name of the published numbers.
+        about: What must be known of them.
+        remarks: Further notes on them.
+        left_out: Notes on rows that were left out.
+    """
     if not pairs:
         return []
     data = found.data.set_index("method", drop=False)
@@ -110,19 +97,16 @@ def against_tables(name: str, found: Aggregate) -> list[Table]:
         for pair in pairs:
             of_row = data.loc[pair.row]
             values = list(scores(found, pair.row, view).values())
-            reading = read(values, pair.printed.f1 or 0.0)
+            reading = compare_published(values, pair.printed.f1 or 0.0)
             means.append((pair.row, view, reading.mean))
             head = {"method": names[pair.row], "view": view, "n": shown_count(len(values), found.group.units)}
             lines.append({**head, **_shown(pair, reading), "status": status[pair.row]})
             raw.append({**_raw(pair, view, reading, found.group.units), "method_config": of_row["method_config"]})
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
     caption = f"Micro-F1 against the paper, {name}: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw), against="paper")
-    return [
-        Table(
-            name, caption, pd.DataFrame(lines, columns=heads), facets, (*_notes(found), *reason_notes(means), *passed)
-        )
-    ]
+    facets = with_facets(name, found, pd.DataFrame(raw), against=against)
+    notes = (*_notes(found, about, remarks), *reason_notes(means), *left_out)
+    return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)]
 
 
 def _shown(pair: Matched, reading: Comparison) -> dict[str, str]:
@@ -131,7 +115,7 @@ def _shown(pair: Matched, reading: Comparison) -> dict[str, str]:
     known = one.low is not None and one.high is not None and one.n > 1
     return {
         "in the paper": printed.source,
-        "published %": shown(printed),
+        "published %": printed.shown(),
         "ours %": "" if mean.mean is None else formatting.difference(mean.mean, mean.low, mean.high),
         "one split %": f"{formatting.points(one.low or 0.0)} to {formatting.points(one.high or 0.0)}" if known else "",
         "ours - published pt": "" if apart is None else formatting.points(apart),
@@ -159,24 +143,13 @@ def _raw(pair: Matched, view: str, reading: Comparison, units: int) -> dict[str,
     }
 
 
-def request_note(found: Aggregate) -> Iterator[str]:
-    """Warn where another share of nodes was forgotten than in the paper."""
-    forget = found.group.facets["forget"]
-    if forget != REQUEST:
-        yield f"The paper forgets {REQUEST}, these records {forget}: not the same experiment."
-
-
-def _notes(found: Aggregate) -> Iterator[str]:
+def _notes(found: Aggregate, about: str, remarks: Iterable[str]) -> Iterator[str]:
     yield f"n: repetitions of {found.group.units} with status ok."
-    yield (
-        "published: mean ± spread as printed; the paper does not say in which view, nor of what the spread is: most"
-        " likely of repetitions on one split."
-    )
+    yield about
     yield (
         "ours: mean with its 95 % interval, plain t over repetitions. one split: where one further split is expected"
         " with 95 %, mean ± t sd sqrt(1 + 1/R). outside: x where the published number lies outside that."
     )
-    yield from request_note(found)
-    yield from contradictions(found.group.facets["dataset"], found.group.facets["model"])
+    yield from remarks
     yield from origin_notes(found, has_views=True)
     yield from found.notes

@@ -8,15 +8,33 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.aggregate import Aggregate, aggregate
-from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
-from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import narrowed
-from unlearnbench.report.paper.designs import ABLATIONS, WHOLE, Designs, find_designs
-from unlearnbench.report.tables import formatting
-from unlearnbench.report.tables.columns import PARTITION, TRAIN, UNLEARN, time_notes
-from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
-from unlearnbench.statistics import Paired, corrected_paired_t, detectable_difference, holm
+from unlearnbench.report import (
+    PARTITION,
+    TRAIN,
+    UNLEARN,
+    VIEWS,
+    Aggregate,
+    Paired,
+    Table,
+    aggregate,
+    by_group,
+    corrected_paired_t,
+    detectable_difference,
+    formatting,
+    holm,
+    narrowed,
+    origin_notes,
+    overlap,
+    paired_differences,
+    reason_notes,
+    scores,
+    shown_count,
+    shown_names,
+    shown_statuses,
+    time_notes,
+    with_facets,
+)
+from unlearnbench_graphrevoker.paper.designs import ABLATIONS, WHOLE, Designs, find_designs
 
 TIMES = (UNLEARN, TRAIN, PARTITION)
 
@@ -169,3 +187,6 @@ def _notes(
     yield from time_notes(found, data, TIMES)
     yield from found.notes
     yield from (note for note in found.time_notes if not note.startswith("No ratio"))
+
+
+ablation = by_group(ablation_tables)

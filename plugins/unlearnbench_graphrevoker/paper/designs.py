@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unlearnbench.report.frame.frame import canonical
-from unlearnbench.report.frame.record_groups import RecordGroup
+from unlearnbench.report import RecordGroup, canonical
 
 METHOD = "graphrevoker"
 WHOLE = "all losses"

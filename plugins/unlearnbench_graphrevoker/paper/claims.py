@@ -8,18 +8,31 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import overlap, paired_differences, scores
-from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import REFERENCE
-from unlearnbench.report.paper.against import REQUEST, read
-from unlearnbench.report.paper.designs import METHOD
-from unlearnbench.report.paper.published import Published, of_cell
-from unlearnbench.report.tables import formatting
-from unlearnbench.report.tables.comparison import FEWEST
-from unlearnbench.report.tables.table import Table, origin_notes, with_facets
-from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
-from unlearnbench.statistics.averages import mean
+from unlearnbench.report import (
+    ALPHA,
+    FEWEST,
+    REFERENCE,
+    VIEWS,
+    Aggregate,
+    Paired,
+    Published,
+    Table,
+    TableSource,
+    compare_published,
+    corrected_paired_t,
+    formatting,
+    holm,
+    mean,
+    of_cell,
+    origin_notes,
+    overlap,
+    paired_differences,
+    scores,
+    with_facets,
+)
+from unlearnbench_graphrevoker.paper.against import REQUEST
+from unlearnbench_graphrevoker.paper.designs import METHOD
+from unlearnbench_graphrevoker.paper.numbers import PAPER, published
 
 BASELINES = ("sisa", "grapheraser")
 """Methods that the paper puts below its own in every cell."""
@@ -52,6 +65,11 @@ class ClaimedCell:
     leads: dict[str, Paired]
 
 
+def tables(source: TableSource) -> list[Table]:
+    """Build the tables of all groups: see `claim_tables`."""
+    return claim_tables(source.name, source.groups)
+
+
 def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
     """Build a table for each view, protocol, training and device, with a line for each dataset and model.
 
@@ -77,7 +95,7 @@ def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
 
 def claim_of(found: Aggregate, view: str) -> ClaimedCell | None:
     """Read one cell in one view; None where it lacks something that is compared."""
-    printed = of_cell("utility", found.group.facets["dataset"], found.group.facets["model"]).get(METHOD)
+    printed = of_cell(published("utility"), found.group.facets["dataset"], found.group.facets["model"]).get(METHOD)
     rows = {method: default_row(found, method) for method in (METHOD, REFERENCE, *BASELINES)}
     if printed is None or printed.f1 is None or not all(rows[method] for method in (METHOD, *BASELINES)):
         return None
@@ -86,7 +104,7 @@ def claim_of(found: Aggregate, view: str) -> ClaimedCell | None:
     if min(len(by_method[method]) for method in (METHOD, *BASELINES)) < FEWEST:
         return None
     mine = by_method[METHOD]
-    reading = read(list(mine.values()), printed.f1)
+    reading = compare_published(list(mine.values()), printed.f1)
     against = {
         method: corrected_paired_t(paired_differences(mine, others), ratio)
         for method, others in by_method.items()
@@ -119,7 +137,7 @@ def _table(name: str, view: str, claims: list[ClaimedCell]) -> Table:
         ps = [adjusted[at, method] for method in BASELINES]
         said = verdict([one.leads[method] for method in BASELINES], ps)
         lines.append(_shown(one, ps, said))
-        raw.append(with_facets(name, one.found, pd.DataFrame([_raw(one, ps, said)]), against="paper"))
+        raw.append(with_facets(name, one.found, pd.DataFrame([_raw(one, ps, said)]), against=PAPER))
     facets = claims[0].found.group.facets
     caption = (
         f"What the paper claims of {METHOD}, view {view}: {len(claims)} cells on {facets['device']},"

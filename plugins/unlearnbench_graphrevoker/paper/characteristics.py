@@ -8,16 +8,31 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
-from unlearnbench.report.frame.frame import VIEWS, canonical
-from unlearnbench.report.frame.record_groups import UNIT, known
-from unlearnbench.report.paper.designs import METHOD, lacks
-from unlearnbench.report.paper.published import published
-from unlearnbench.report.tables import formatting
-from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
-from unlearnbench.statistics import Paired, corrected_paired_t
-from unlearnbench.statistics.averages import mean, sample_sd
+from unlearnbench.report import (
+    UNIT,
+    VIEWS,
+    Aggregate,
+    Paired,
+    Table,
+    TableSource,
+    canonical,
+    corrected_paired_t,
+    formatting,
+    known,
+    mean,
+    origin_notes,
+    overlap,
+    paired_differences,
+    reason_notes,
+    sample_sd,
+    scores,
+    shown_count,
+    shown_names,
+    shown_statuses,
+    with_facets,
+)
+from unlearnbench_graphrevoker.paper.designs import METHOD, lacks
+from unlearnbench_graphrevoker.paper.numbers import PAPER, nothing_printed, published
 
 AUDIT = "exactness"
 PLAIN = "mean"
@@ -29,6 +44,22 @@ ASPECTS = {
 }
 """Column of the paper's table to the column of ours that measures it."""
 _SAME = ("dataset", "dataset_sha256", "model_config", "device", "method_config")
+
+
+def measured(source: TableSource) -> Iterator[Table]:
+    """Build a table of each group."""
+    for found in source.groups:
+        yield from characteristics_tables(source.name, found, source.audits)
+
+
+def against(source: TableSource) -> Iterator[Table]:
+    """Build a table of each group that the paper's marks stand beside."""
+    tables = [
+        table for found in source.groups for table in characteristics_tables(source.name, found, source.audits, True)
+    ]
+    if not tables:
+        raise nothing_printed(source.name, "method")
+    yield from tables
 
 
 def characteristics_tables(
@@ -76,7 +107,7 @@ def characteristics_tables(
         return []
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
     caption = f"Characteristics, measured: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw), **({"against": "paper"} if against else {}))
+    facets = with_facets(name, found, pd.DataFrame(raw), **({"against": PAPER} if against else {}))
     unaudited = [line["method"] for line in lines if not line["removal"]]
     notes = tuple(_notes(found, formula, lacking, unaudited, reasons, against))
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)]

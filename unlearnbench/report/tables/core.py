@@ -1,0 +1,60 @@
+"""The tables that come with the package, by the names they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.tables.audits import audit_tables
+from unlearnbench.report.tables.columns import MEMORY, SUMMARY, TIME, UTILITY, VALIDATION
+from unlearnbench.report.tables.comparison import ComparisonTable
+from unlearnbench.report.tables.cost import cost_tables
+from unlearnbench.report.tables.datasets import dataset_tables
+from unlearnbench.report.tables.equivalence import EquivalenceTable
+from unlearnbench.report.tables.factorial import factorial_tables
+from unlearnbench.report.tables.poison import poison_tables
+from unlearnbench.report.tables.source import Builder, TableSource, by_group
+from unlearnbench.report.tables.table import Table
+
+
+class TableKind(Protocol):
+    """A kind of table that every group of records has one of."""
+
+    def build(self, name: str, found: Aggregate) -> Table:
+        """Build the table of one group."""
+
+
+def _one_each(kind: TableKind) -> Builder:
+    return by_group(lambda name, found: [kind.build(name, found)])
+
+
+EVERY_GROUP: dict[str, TableKind] = {
+    "summary": SUMMARY,
+    "utility": UTILITY,
+    "time": TIME,
+    "memory": MEMORY,
+    "validation": VALIDATION,
+    "comparison": ComparisonTable(),
+    "equivalence": EquivalenceTable(),
+}
+"""Tables that every group of records has."""
+
+summary, utility, time, memory, validation, comparison, equivalence = map(_one_each, EVERY_GROUP.values())
+poison = by_group(poison_tables)
+factorial = by_group(factorial_tables)
+
+
+def datasets(source: TableSource) -> Iterator[Table]:
+    """Build the table of the sizes of datasets."""
+    yield from dataset_tables(source)
+
+
+def cost(source: TableSource) -> Iterator[Table]:
+    """Build the tables of stages, and of time against deletions."""
+    yield from cost_tables(source.frame)
+
+
+def audits(source: TableSource) -> Iterator[Table]:
+    """Build the tables of verdicts and scores."""
+    yield from audit_tables(source.frame)
