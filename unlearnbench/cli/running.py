@@ -80,14 +80,13 @@ def run_with_progress(
 
 
 def checked_catalogue(config: RunConfig) -> Catalogue:
-    """Load the plugins and tell of those that failed.
+    """Load the plugins and report those that failed.
 
     Raises:
         UsageError: No method is named.
     """
     if not config.methods:
-        example = "--methods sisa,grapheraser,graphrevoker"
-        raise UsageError("No method is named.", f"Example: {example}; see: unlearnbench ls method.")
+        raise UsageError("No method is named.", "Add --methods NAMES; they are listed by: unlearnbench ls method.")
     catalogue = load_catalogue(disable=config.disable_plugins)
     report_problems(catalogue)
     return catalogue

@@ -36,10 +36,10 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     other = _kind_of_other(catalogue, name, kind)
     if other:
         described = describe_other(catalogue, other, name)
-        lines = (f"{key}: {_text(value)}" for key, value in described.items() if value)
+        lines = [f"{key}: {_text(value)}" for key, value in described.items() if value]
     else:
         described = describe(resolve_any(catalogue, name, kind))
-        lines = _lines(described)
+        lines = list(_lines(described))
     click.echo(json.dumps(described, indent=1) if as_json else "\n".join(lines))
 
 

@@ -25,10 +25,10 @@ _USES = {
     "partitioner": 'unlearnbench run --methods "sharded[partitioner=$name,aggregator=mean]"',
     "aggregator": 'unlearnbench run --methods "sharded[partitioner=random,aggregator=$name]"',
     "unlearner": "unlearnbench run --methods $name",
-    "dataset": "unlearnbench run --methods sisa --datasets $name",
-    "model": "unlearnbench run --methods sisa --models $name",
-    "metric": "unlearnbench run --methods sisa",
-    "audit": "unlearnbench audit $name --methods sisa",
+    "dataset": "unlearnbench run --methods sharded --datasets $name",
+    "model": "unlearnbench run --methods sharded --models $name",
+    "metric": "unlearnbench run --methods sharded",
+    "audit": "unlearnbench audit $name --methods sharded",
 }
 
 

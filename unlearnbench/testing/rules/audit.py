@@ -20,7 +20,7 @@ from unlearnbench.testing.graphs import Toy, toy_graph
 from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.purity import changed, check_chance, copies, same_chance
 
-_METHODS = ("retrain", "sisa[num_shards=4]")
+_METHODS = ("retrain", "sharded[num_shards=4]")
 _NODES = 40
 
 
