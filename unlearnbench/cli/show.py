@@ -74,12 +74,13 @@ def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]
 
         entry = find_table(catalogue, name)
         against = [each.against for each in catalogue.all("table") if each.name == entry.name and each.against]
-        more = {"reads": entry.reads, "against": against}
+        more: dict[str, Any] = {"reads": entry.reads, "against": against}
         more["experiments"] = list(experiments_with(entry.name, catalogue))
     else:
         entry = catalogue.find(kind, name)
         found = find_experiment(name, catalogue)
-        more = {"source": found.source, "tables": list(found.tables), "grids": [dict(grid) for grid in found.grids]}
+        grids = [dict(grid) for grid in found.grids]
+        more = {"source": found.source, "tables": list(found.tables), "grids": grids}
     who = {"name": entry.name, "kind": kind, "distribution": entry.distribution, "summary": entry.summary}
     return {**who, **more}
 
