@@ -9,9 +9,12 @@ import pytest
 from plugin_samples import TOYS, Write, install
 
 from unlearnbench.cli import main
+from unlearnbench.cli.audit import command as audit_command
+from unlearnbench.cli.run import command as run_command
 from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Forget
 from unlearnbench.running.config import make_config, read_run_file
+from unlearnbench.running.options import OPTIONS, option_default
 
 __all__ = ["install"]
 
@@ -66,6 +69,26 @@ def test_a_run_file_is_read_and_lists_multiply_out(tmp_path: Path) -> None:
     assert config.datasets == ["cora", "digits"]
     assert config.repetition_numbers() == [3, 1]
     assert config.forget_amount() == Forget(ratio=None, count=4)
+
+
+def test_every_option_of_the_table_is_a_flag_and_a_key_of_a_run_file(tmp_path: Path) -> None:
+    flags = {parameter.name: parameter.opts for parameter in run_command.params}
+    audit_flags = {parameter.name for parameter in audit_command.params}
+    for name, flag in OPTIONS.items():
+        assert flags[name] == list(flag.names or [f"--{name.replace('_', '-')}"])
+        assert (name in audit_flags) == ("audit" in flag.commands)
+    values = {name: option_default(name) for name in OPTIONS if option_default(name) is not None}
+    values.pop("repetitions")
+    assert make_config(values) == make_config({})
+
+
+def test_no_progress_is_shown_where_none_is_wanted(install: Write, tmp_path: Path, capsys: Any) -> None:
+    install("ub-toys", TOYS)
+    arguments = ("run", "-m", "steady", *SMALL, "--no-reference", "--out", str(tmp_path))
+    assert run_main(*arguments) == 0
+    assert "[1/1] toy gcn steady" in capsys.readouterr().err
+    assert run_main(*arguments, "--overwrite", "always", "--no-progress") == 0
+    assert "[1/1]" not in capsys.readouterr().err
 
 
 def test_defaults() -> None:

@@ -128,6 +128,7 @@ class RunOptions:
     shard: tuple[int, int] | None = option(
         None, "Run the I-th of N parts of the cells, for array jobs that share --out.", metavar="I/N", reads="text"
     )
+    progress: bool = option(True, "Show no progress while cells are computed.", names=("--no-progress",))
     disable_plugins: list[str] = option(
         [],
         "Do not even import this plugin or distribution. Can be repeated.",

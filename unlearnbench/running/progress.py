@@ -28,6 +28,8 @@ def is_notebook() -> bool:
 
 def execute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     """Compute a plan and show how far it is: a bar where one can be drawn, lines elsewhere, on standard error."""
+    if not plan.config.progress:
+        return execute(plan, compute=compute)
     # In a notebook rich draws through ipywidgets.
     can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr.isatty()
     return compute_with_bar(plan, compute) if can_draw else execute(plan, Lines(), compute)
