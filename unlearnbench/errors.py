@@ -18,6 +18,8 @@ class UnlearnbenchError(Exception):
     Args:
         message: What is wrong; names the file, key, row or component.
         hint: What the user can do about it.
+
+    Settings are named as in Python and in backquotes, `forget_ratio`; the command line prints its flags instead.
     """
 
     exit_code = EXIT_FAILED_CELLS

@@ -57,7 +57,7 @@ def test_a_run_takes_and_records_the_ids_of_the_user(tmp_path: Path) -> None:
     arrays = np.load(next((tmp_path / "r").rglob("*.npz")))
     assert set(arrays["train"].tolist()) <= set(ids)
     assert record.requests[0]["count"] == 2
-    with pytest.raises(UsageError, match=f"--forget {parts.test[0]}: not a training node"):
+    with pytest.raises(UsageError, match=f"`forget` {parts.test[0]}: not a training node"):
         make_plan(make_config({**settings, "forget": parts.test[:1].tolist(), "out": tmp_path}), load_catalogue())
-    with pytest.raises(UsageError, match="--forget 3: not a training node"):
+    with pytest.raises(UsageError, match="`forget` 3: not a training node"):
         make_plan(make_config({**settings, "forget": [3], "out": tmp_path}), load_catalogue())

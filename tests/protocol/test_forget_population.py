@@ -53,7 +53,7 @@ def test_requests_that_cannot_be_served_are_refused() -> None:
         draw(Forget(None, 10), train, 100, rng)
     with pytest.raises(UsageError, match="leaves none"):
         draw(Forget(None, None, tuple(range(100, 110))), train, 200, rng)
-    with pytest.raises(UsageError, match="--forget 150"):
+    with pytest.raises(UsageError, match="`forget` 150"):
         draw(Forget(None, None, (100, 150)), train, 200, rng)
 
 

@@ -37,7 +37,7 @@ def test_devices_by_the_number_of_gpus(monkeypatch: pytest.MonkeyPatch, count: i
         assert choose_device(name) == torch.device(name)
     absent = ["cuda:7", "cuda:2", *([] if count else ["cuda", "cuda:0"])]
     for name in absent:
-        with pytest.raises(UsageError, match=f"--device {name}: ") as error:
+        with pytest.raises(UsageError, match=f"`device` {name}: ") as error:
             choose_device(name)
         assert error.value.hint == f"Present: {', '.join(present)}."
     if count:

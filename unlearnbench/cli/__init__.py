@@ -1,4 +1,4 @@
-"""The command line: one small module a command, imported when the command is used."""
+"""The command line: one small module per command, imported when the command is used."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
+from unlearnbench.cli.flags import with_flags
 from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UnlearnbenchError, nearest
 
 COMMANDS = {
@@ -49,7 +50,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; a misspelt one is an error that names the nearest."""
+        """Find a command; the error for a misspelt one names the nearest."""
         if args and args[0] not in COMMANDS:
             close = nearest(args[0], COMMANDS, 1)
             ctx.fail(f"There is no command {args[0]!r}.{f' Did you mean {close[0]}?' if close else ''}")
@@ -66,18 +67,18 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; errors a user can mend are two lines and an exit code."""
+    """Run the command line; errors for users are two lines and an exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    # A job scheduler's polite end is handled as Ctrl-C is: finished cells are saved already.
+    # SIGTERM, as job schedulers send it, is handled like Ctrl-C: finished cells are saved already.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         outcome: Any = cli.main(given, prog_name="unlearnbench", standalone_mode=False)
     except UnlearnbenchError as error:
         if "--debug" in given:
             traceback.print_exception(error)
-        print(f"error: {error.message}", file=sys.stderr)
+        print(f"error: {with_flags(error.message, cli)}", file=sys.stderr)
         if error.hint:
-            print(error.hint, file=sys.stderr)
+            print(with_flags(error.hint, cli), file=sys.stderr)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()

@@ -38,14 +38,14 @@ class Forget:
         given = [name for name in ("ratio", "count", "ids") if getattr(self, name) is not None]
         if len(given) != 1:
             raise UsageError(
-                f"Say what to forget in one way; given: {', '.join(given) or 'none'}.",
-                "Use one of --forget-ratio, --forget-count, --forget.",
+                f"Specify what to forget in one way; given: {', '.join(given) or 'none'}.",
+                "Use one of `forget_ratio`, `forget_count`, `forget`.",
             )
         if self.ratio is not None and not 0 < self.ratio < 1:
-            raise UsageError(f"--forget-ratio {self.ratio:g} is not between 0 and 1.", "5 % is 0.05.")
+            raise UsageError(f"`forget_ratio` {self.ratio:g} is not between 0 and 1.", "5 % is 0.05.")
         if self.count is not None and self.count < 1:
             raise UsageError(
-                f"--forget-count {self.count} is not a positive number.", f"Name at least one {self.kind}."
+                f"`forget_count` {self.count} is not a positive number.", f"Name at least one {self.kind}."
             )
         if self.ids is not None:
             self._check_ids()
@@ -53,21 +53,21 @@ class Forget:
     def _check_ids(self) -> None:
         assert self.ids is not None
         if not self.ids:
-            raise UsageError(f"--forget names no {self.kind}.", f"Name at least one {self.kind}, or leave it out.")
+            raise UsageError(f"`forget` names no {self.kind}.", f"Name at least one {self.kind}, or leave it out.")
         if any(isinstance(one, tuple) != (self.kind == "edge") for one in self.ids):
             example = "10-20,20-37" if self.kind == "edge" else "10,20"
-            raise UsageError(f"--forget does not name {self.kind}s.", f"Example: --forget {example}")
+            raise UsageError(f"`forget` does not name {self.kind}s.", f"Example: `forget` {example}")
         if self.kind == "edge" and any(a == b for a, b in self._pairs()):
             loop = next(a for a, b in self._pairs() if a == b)
-            raise UsageError(f"--forget {loop}-{loop}: a self-loop is no edge between two nodes.", "Leave it out.")
+            raise UsageError(f"`forget` {loop}-{loop}: a self-loop is no edge between two nodes.", "Leave it out.")
         named = ["-".join(map(str, pair)) for pair in self._pairs()] or [str(one) for one in self.ids]
         twice = next((one for one in named if named.count(one) > 1), None)
         if twice is not None:
-            raise UsageError(f"--forget names {twice} twice.", "Leave one out.")
+            raise UsageError(f"`forget` names {twice} twice.", "Leave one out.")
         ends = [end for one in self.ids for end in (one if isinstance(one, tuple) else (one,))]
         strange = next((end for end in ends if not -(2**63) <= end < 2**63), None)
         if strange is not None:
-            raise UsageError(f"--forget {strange}: not the id of a node.", "Ids are whole numbers of 64 bits.")
+            raise UsageError(f"`forget` {strange}: not the id of a node.", "Ids are whole numbers of 64 bits.")
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Give the pairs named, lower id first."""
@@ -151,8 +151,8 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
         strange = ids[~torch.isin(ids, train_ids)]
         if len(strange):
             raise UsageError(
-                f"--forget {int(strange[0])}: not a training node of this repetition.",
-                "Only training nodes can be forgotten; other repetitions have other training nodes (--seeds).",
+                f"`forget` {int(strange[0])}: not a training node of this repetition.",
+                "Only training nodes can be forgotten; other repetitions have other training nodes (`seeds`).",
             )
         _check_room(len(ids), train_ids)
         return Request(ids.sort().values)
@@ -182,8 +182,8 @@ def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Ge
         strange = [pair for pair in wanted.tolist() if tuple(pair) not in known]
         if strange:
             raise UsageError(
-                f"--forget {strange[0][0]}-{strange[0][1]}: no edge between training nodes of this repetition.",
-                "Only edges between training nodes can be forgotten; other repetitions have others (--seeds).",
+                f"`forget` {strange[0][0]}-{strange[0][1]}: no edge between training nodes of this repetition.",
+                "Only edges between training nodes can be forgotten; other repetitions have others (`seeds`).",
             )
         return Request(wanted, "edge")
     count = _number(forget, num_pairs)
@@ -201,8 +201,8 @@ def _number(forget: Forget, total: int) -> int:
     if count == 0:
         what = "nodes" if forget.kind == "node" else "edges"
         raise UsageError(
-            f"--forget-ratio {forget.ratio} of {total} {what} rounds to none.",
-            "Use a larger ratio or --forget-count.",
+            f"`forget_ratio` {forget.ratio} of {total} {what} rounds to none.",
+            "Use a larger ratio or `forget_count`.",
         )
     return count
 

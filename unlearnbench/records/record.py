@@ -225,12 +225,12 @@ def read_record(path: Path) -> Record:
     if plain["schema"] > SCHEMA:
         raise SchemaVersionError(
             f"{path}: schema {plain['schema']} is newer than this unlearnbench understands ({SCHEMA}).",
-            "Update unlearnbench, or use another --out.",
+            "Update unlearnbench, or use another `out`.",
         )
     if plain["schema"] < SCHEMA:
         raise SchemaVersionError(
             f"{path}: schema {plain['schema']} is older than this unlearnbench reads ({SCHEMA}).",
-            "Run the cells again into another --out, or read the file with the version that wrote it.",
+            "Run the cells again into another `out`, or read the file with the version that wrote it.",
         )
     # Records from before there were checksums have none.
     checksum = plain.pop("checksum", None)

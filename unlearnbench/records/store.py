@@ -188,7 +188,7 @@ class Store:
         if policy == "never":
             return not (self._files(key) or self._files(key, ".error.json"))
         if policy not in POLICIES:
-            raise UsageError(f"Unknown --overwrite {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+            raise UsageError(f"Unknown `overwrite` {policy!r}.", f"Known: {', '.join(POLICIES)}.")
         record = self._readable(key)
         return record is None or (policy == "busy" and _met_a_busy_machine(record))
 
@@ -252,7 +252,7 @@ class Store:
         except Exception as error:  # numpy raises a different class for each kind of damage
             raise DamagedRecordError(
                 f"{path}: cannot be read ({type(error).__name__}: {error}).",
-                "Run the cell again with --overwrite always.",
+                "Run the cell again with `overwrite` always.",
             ) from None
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:

@@ -62,7 +62,7 @@ def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spe
     if not kinds:
         raise catalogue.unknown(kind or "component", plain, {n for each in asked for n in catalogue.names(each)})
     if len(kinds) > 1:
-        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Say which: --kind {kinds[0]}.")
+        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Choose one: `kind` {kinds[0]}.")
     return resolve(catalogue, kinds[0], text)
 
 

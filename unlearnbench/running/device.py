@@ -24,5 +24,5 @@ def choose_device(name: str, elsewhere: bool = False) -> torch.device:
         return torch.device(present[1] if len(present) > 1 else "cpu")
     wanted = "cuda:0" if name == "cuda" else name
     if wanted not in present and not (elsewhere and re.fullmatch(r"cuda:[0-9]{1,3}", wanted)):
-        raise UsageError(f"--device {name}: there is no such device here.", f"Present: {', '.join(present)}.")
+        raise UsageError(f"`device` {name}: there is no such device here.", f"Present: {', '.join(present)}.")
     return torch.device(wanted)

@@ -62,7 +62,7 @@ def connected(plan: Plan) -> Iterator[Any]:
     """
     need = require_module("distributed", "unlearnbench[dask]")
     if not need.is_met:
-        raise UsageError(f"--backend dask needs the module 'distributed': {need.describe()}.", need.remedy)
+        raise UsageError(f"`backend` dask needs the module 'distributed': {need.describe()}.", need.remedy)
     import distributed
 
     address = plan.config.scheduler
@@ -71,7 +71,7 @@ def connected(plan: Plan) -> Iterator[Any]:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError) as error:
         raise UsageError(
-            f"--scheduler {address}: no dask scheduler answers there ({error}).",
+            f"`scheduler` {address}: no dask scheduler answers there ({error}).",
             "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786.",
         ) from None
     try:

@@ -41,7 +41,7 @@ def members_on_dask(plan: Plan) -> Iterator[RunContext]:
     """
     if any(cell.audit is not None for cell in plan.cells):
         raise UsageError(
-            "--distribute members is for run: an audit trains more than members.", "Leave it out, or use cells."
+            "`distribute` members is for run: an audit trains more than members.", "Leave it out, or use cells."
         )
     with connected(plan) as client:
         yield replace(plan.context, backend=MEMBERS, elsewhere=lambda cell: ClusterTraining(client, plan, cell))

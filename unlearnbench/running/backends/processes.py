@@ -153,7 +153,7 @@ class Processes:
             except OSError as error:
                 raise UnlearnbenchError(
                     f"No process could be started for a cell: {error.strerror or error}.",
-                    "Use fewer --jobs, or none, and run the same command again: finished cells are kept.",
+                    "Use fewer `jobs`, or none, and run the same command again: finished cells are kept.",
                 ) from error
             self._running.add(process)
             return process
