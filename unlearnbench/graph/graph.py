@@ -145,8 +145,9 @@ class Graph:
         source, target = self.edge_index
         common_source, common_target = everywhere[source], everywhere[target]
         of_edge = torch.where(common_source, owner[target], owner[source])
-        same_owner = ~(common_source | common_target) & (owner[source] == owner[target])
-        single = (of_edge >= 0) & (common_source ^ common_target | same_owner)
+        single = (of_edge >= 0) & (
+            common_source ^ common_target | ~(common_source | common_target) & (owner[source] == owner[target])
+        )
         edges = torch.nonzero(single)[:, 0]
         of_edge = of_edge[edges]
         edges = edges[torch.argsort(of_edge, stable=True)]
