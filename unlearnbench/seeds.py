@@ -1,4 +1,4 @@
-"""Every random number in the package starts here: seeds derived by hashing names.
+"""Seeds of all random numbers in the package, derived by hashing names.
 
 A seed depends on what it is for (its role), never on what ran before, so that a cell
 computed alone equals the same cell computed in a grid.
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def seed(base: int, *role: str | int) -> int:
-    """Derive a seed in [0, 2^63) from a base seed and the names of a role.
+    """Derive a seed in [0, 2^63) from a base seed and the name of a role.
 
     Args:
         base: The seed a user chose.
-        *role: Names and numbers, `("split", "cora", 0)`.
+        *role: Names and numbers that say what the seed is for, such as `("folds", "cora", 0)`.
     """
     text = json.dumps([base, *role], separators=(",", ":"), ensure_ascii=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(base: int, *role: str | int) -> torch.Generator:
-    """Make a fresh CPU generator for a role."""
+    """Return a new CPU generator seeded for a role."""
     import torch
 
     return torch.Generator().manual_seed(seed(base, *role))
@@ -35,12 +35,12 @@ def generator(base: int, *role: str | int) -> torch.Generator:
 def keyed_hash(ids: torch.Tensor, key: int) -> torch.Tensor:
     """Hash node ids with a key, one by one (the splitmix64 finaliser of Steele et al., 2014).
 
-    The value of an id depends on the id and the key alone, so that removing other nodes
-    changes nothing about it.
+    The hash of an id depends on the id and the key alone, so that removing other nodes does
+    not change it.
 
     Args:
         ids: int64 [n], permanent node ids.
-        key: The key; other keys give unrelated values.
+        key: Different keys give unrelated values.
 
     Returns:
         int64 [n] in [0, 2^63).

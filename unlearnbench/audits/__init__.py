@@ -1,1 +1,1 @@
-"""Audits ask whether forgotten data is really gone; what one finds is stored as any cell's outcome is."""
+"""Audits, which test whether forgotten data is really gone; findings are stored like the outcome of any cell."""

@@ -1,4 +1,4 @@
-"""What an audit is, and what it finds."""
+"""`Audit`, the interface of all audits, and their findings."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ State = Literal["valid", "cannot tell", ""]
 
 @dataclass(frozen=True)
 class Score:
-    """One number of an audit, beside what makes it readable.
+    """One number of an audit with what is needed to interpret it.
 
     Args:
-        measure: What was measured: `disagreement`, `auc`.
-        where: On which nodes or in which setting: `forgotten`, `hop 1`, `test`.
-        value: The number; None: it could not be had, `note` says why.
+        measure: What was measured, such as `disagreement` or `auc`.
+        where: On which nodes or in which setting, such as `forgotten`, `hop 1` or `test`.
+        value: The number; None: it could not be computed, see `note`.
         low: Lower end of its 95 % interval.
         high: Upper end.
-        floor: What a second retraining gives: no method can be asked for less.
-        controls: What the control methods give, by their label.
-        effect: The value in units of what `noop` gives.
-        p: Of the test that the value differs from the floor.
-        runs: How many runs a side it is made of.
-        state: `valid`: the control that must be rejected is; `cannot tell`: it is not, the number
-            says nothing; empty: nothing had to be rejected.
-        note: One sentence, where there is something to say.
+        floor: The value of a second retraining, below which no method is expected.
+        controls: Values of the control methods, by their label.
+        effect: The value in units of that of `noop`.
+        p: p-value of the test that the value differs from the floor.
+        runs: Number of runs per side.
+        state: `valid`: the control that must be rejected is rejected; `cannot tell`: it is not, and the
+            number is uninformative; empty: no control had to be rejected.
+        note: A remark, if needed.
     """
 
     measure: str
@@ -59,14 +59,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found of one cell.
+    """The finding of an audit for one cell.
 
     Args:
         verdict: One or a few words: `exact`, `valid`, `cannot tell`.
         scores: Its numbers.
         details: Plain JSON values that explain the verdict.
-        notes: Sentences a reader should know.
-        arrays: Arrays of plain numbers to keep beside the record.
+        notes: Remarks for the reader.
+        arrays: Arrays of plain numbers to store with the record.
     """
 
     verdict: str
@@ -77,45 +77,45 @@ class Finding:
 
 
 class Audit(Component, ABC):
-    """Asks one question about the forgetting of a method.
+    """Answers one question about the forgetting of a method.
 
     Attributes:
-        question: What it asks, one sentence.
-        order: Where it stands in `audit all`; the lowest first.
+        question: The question, one sentence.
+        order: Position in `audit all`; the lowest first.
     """
 
     question: ClassVar[str] = ""
     order: ClassVar[int] = 100
 
     def unfit(self, method: Spec) -> str:
-        """Say why the audit has nothing to ask of a method; empty: it has."""
+        """Return why the audit does not apply to a method; empty: it does."""
         return ""
 
     @abstractmethod
     def effort(self, method: Spec) -> Mapping[str, float]:
-        """Say how often methods are trained and told to forget: for the estimate before a run.
+        """Return how often methods are trained and unlearned: for the estimate before a run.
 
         Returns:
             By the label of a method, its own or a control's, how many times it does both.
         """
 
     def partitions(self, method: Spec) -> float:
-        """Say how many partitions of the method are made and no more: for the estimate as well."""
+        """Return how many partitions are made without training: also for the estimate."""
         return 0.0
 
     @staticmethod
     def auditor(catalogue: Catalogue) -> Compute:
-        """Make what computes the record of a cell with an audit; cells that follow each other share answers.
+        """Return the function that computes the record of a cell with an audit; consecutive cells share predictions.
 
         Args:
-            catalogue: Where audits find references and controls.
+            catalogue: Contains the references and controls.
         """
         memory = Memory()
         last: list[str] = []
 
         def compute(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
             subject = Subject(cell, graph, context.device, lambda name: resolve(catalogue, "unlearner", name), memory)
-            # One graph's answers at a time: those of all would fill the memory of a long run.
+            # Predictions for one graph at a time: those for all would fill the memory of a long run.
             if last != [cell.dataset_label]:
                 memory.forget()
                 last[:] = [cell.dataset_label]
@@ -125,10 +125,10 @@ class Audit(Component, ABC):
 
     @abstractmethod
     def examine(self, subject: Subject) -> Finding:
-        """Ask.
+        """Carry out the audit.
 
         Args:
-            subject: The cell, its data, and how to train and ask methods on it.
+            subject: The cell, its data, and how to train and evaluate methods on it.
         """
 
 

@@ -1,4 +1,4 @@
-"""From settings to the records of audits: the same grid, store and resuming as those of a run."""
+"""Plans of audits, with the same grid, store and resuming as runs."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ ALL = "all"
 
 
 def chosen_audits(names: Sequence[str], catalogue: Catalogue) -> list[Spec]:
-    """Look audits up; `all` names every one that is there.
+    """Look up audits; `all` names every registered one.
 
     Args:
         names: Brackets.
-        catalogue: Where components are found.
+        catalogue: The components.
 
     Returns:
-        The audits in the order they are to be run in, each once.
+        The audits in the order to run them, each once.
 
     Raises:
         UsageError: An unknown name or parameter.
     """
     wanted = [one for name in names for one in (catalogue.names("audit") if name == ALL else [name])]
-    found: dict[str, Spec] = {}
+    specs: dict[str, Spec] = {}
     for name in wanted:
         spec = resolve(catalogue, "audit", name)
-        found.setdefault(spec.label, spec)
-    check_requirements(list(found.values()))
-    return sorted(found.values(), key=lambda spec: (spec.cls.order, spec.label))
+        specs.setdefault(spec.label, spec)
+    check_requirements(list(specs.values()))
+    return sorted(specs.values(), key=lambda spec: (spec.cls.order, spec.label))
 
 
 def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogue) -> Plan:
-    """Look everything up and check everything, before any training.
+    """Look up and check everything before any training.
 
     Args:
         config: The grid, as for a run.
         names: The audits: brackets, or `all`.
-        catalogue: Where components are found.
+        catalogue: The components.
 
     Raises:
         UsageError: As `execution.make_plan`.
-        NothingMatchedError: No audit has anything to ask of a method named.
+        NothingMatchedError: No audit applies to a named method.
     """
     audits = chosen_audits(names, catalogue)
     if config.forget_kind != "node":
         raise UsageError("Audits ask about forgotten nodes.", "Leave --forget-kind out.")
-    # Records of runs are not what is asked for here: with `always` none of them is read or spoken of.
+    # Records of runs do not matter here: with `always` none of them is read or mentioned.
     plan = make_plan(replace(config, overwrite="always"), catalogue)
     cells, unfit = [], Counter[str]()
     for audit in audits:
@@ -79,7 +79,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
 
 
 class _Stopwatch(Silent):
-    """Takes the seconds of the phase `partition`."""
+    """Measures the seconds of the phase `partition`."""
 
     seconds = 0.0
 
@@ -92,15 +92,15 @@ class _Stopwatch(Silent):
 
 
 def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None]) -> float:
-    """Estimate how long the audits of a plan take: each method is run once and timed.
+    """Estimate how long the audits of a plan take, by running and timing each method once.
 
     Args:
-        plan: What is to be audited.
-        find: Looks a method up by its bracket.
+        plan: The plan of the audits.
+        find: Looks up a method by its bracket.
         tell: Called with the name of each method before it is timed.
 
     Returns:
-        Seconds. Answers that audits share are counted every time, so it is rather too high.
+        Seconds. Predictions that audits share are counted every time, so that it is an overestimate.
     """
     seconds: dict[tuple[str, str, str], tuple[float, float]] = {}
     total = 0.0
@@ -114,15 +114,15 @@ def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None
                 tell(" ".join(key))
                 graph = plan.graphs[cell.dataset_label]
                 seconds[key] = _timed(Subject(replace(cell, method=method), graph, plan.context.device, find))
-            whole, partition = seconds[key]
-            total += times * whole
+            full, partition = seconds[key]
+            total += times * full
             if method is cell.method:
                 total += examiner.partitions(method) * partition
     return total
 
 
 def _timed(subject: Subject) -> tuple[float, float]:
-    """Run a method once: seconds of the whole, and of its partition alone."""
+    """Run a method once; return the seconds of the run and of its partition."""
     watch, start = _Stopwatch(), time.perf_counter()
     task = replace(subject.task(), listener=watch)
     subject.forget(subject.fit(subject.cell.method, task), task)

@@ -1,4 +1,4 @@
-"""What an audit works with: a cell, its data, and methods trained and asked on it."""
+"""`Subject`: a cell under audit, its data, and methods trained and queried on it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Kept = TypeVar("Kept")
 
 
 class Memory:
-    """Keeps what several cells of one run of audits need: above all the answers of retrained references."""
+    """Keeps what several cells of a run of audits share, above all predictions of retrained references."""
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
 
     def get(self, key: Any, make: Callable[[], Kept]) -> Kept:
-        """Give what is held under a key of plain values; make it first if it is not there."""
+        """Return the value for a key of plain values; compute it first if it is missing."""
         text = canonical_json(key)
         if text not in self._held:
             self._held[text] = make()
-        found: Kept = self._held[text]
-        return found
+        value: Kept = self._held[text]
+        return value
 
     def forget(self) -> None:
-        """Let everything go: the next cells are of another graph or split."""
+        """Release everything: the next cells have another graph or split."""
         self._held.clear()
 
 
@@ -44,15 +44,15 @@ class Memory:
 class Subject:
     """A cell under audit.
 
-    Runs are numbered: run 0 has the seed of the cell itself, so its networks are bit for bit
-    those that `unlearnbench run` deploys; other runs have other seeds and the same split and
+    Runs are numbered: run 0 has the seed of the cell itself, so that its networks are bit for bit
+    those that `unlearnbench run` deploys; other runs have other seeds with the same split and
     request.
 
     Args:
-        cell: What is audited.
+        cell: The cell.
         graph: The dataset.
         device: Where methods compute.
-        find: Looks a method up by its bracket: for references and controls.
+        find: Looks up a method by its bracket: for references and controls.
         memory: What cells share.
     """
 
@@ -64,38 +64,38 @@ class Subject:
 
     @cached_property
     def setting(self) -> protocol.RepetitionData:
-        """Give the data of the cell's repetition."""
+        """The data of the cell's repetition."""
         cell = self.cell
         return protocol.repetition_data(cell.protocol, self.graph, cell.seed, cell.dataset_identity, cell.repetition)
 
     @property
     def split(self) -> Split:
-        """Give the split of the cell's repetition."""
+        """The split of the cell's repetition."""
         return self.setting.split
 
     @cached_property
     def request(self) -> Request:
-        """Give the request of the cell's repetition: D, on the device."""
+        """The request of the cell's repetition, D, on the device."""
         drawn = self.setting.request
         return Request(drawn.ids.to(self.device), drawn.kind)
 
     @cached_property
     def train_graph(self) -> Graph:
-        """Give the subgraph of all training nodes, D among them, on the device."""
+        """The subgraph of all training nodes, including D, on the device."""
         return self.setting.graph.induced(self.split.train).to(self.device)
 
     @property
     def reference(self) -> Spec:
-        """Give Retrain."""
+        """Retrain, the reference."""
         return self.find("retrain")
 
     def task(self, run: int = 0, side: str = "", training: Training | None = None) -> Task:
-        """Make the task of a run: all training nodes.
+        """Return the task of a run, with all training nodes.
 
         Args:
-            run: Which seed.
-            side: Seeds of two sides that are compared must be independent: name the side.
-            training: How networks are trained, if not as the cell says.
+            run: Number of the seed.
+            side: Name of the side in a comparison: seeds of different sides are independent.
+            training: How networks are trained; default: as in the cell.
         """
         cell = self.cell
         seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
@@ -110,23 +110,23 @@ class Subject:
         return built
 
     def forget(self, method: Unlearner, task: Task, request: Request | None = None) -> Task:
-        """Tell a method to forget; give the retained task."""
+        """Unlearn a request, by default the cell's, and return the retained task."""
         request = self.request if request is None else request
         retained = task.without(request)
         method.unlearn(request, retained)
         return retained
 
     def query(self, targets: Tensor, retained: Tensor, view: View = View.SHARD, unlink: bool = True) -> Query:
-        """Ask about nodes over the graph of the retained training nodes.
+        """Return a query about nodes over the graph of the retained training nodes.
 
-        Forgotten nodes may be among the targets: they are asked about as strangers.
+        Forgotten nodes may be among the targets, as unseen nodes.
 
         Args:
             targets: int64 [n], ids.
-            retained: int64 [m], ids of the training nodes that are left.
+            retained: int64 [m], ids of the retained training nodes.
             view: Which graph messages pass over.
-            unlink: Leave out the edges between two targets that are forgotten nodes, so that each is
-                asked about with the edges it had to retained nodes alone.
+            unlink: Leave out the edges between two forgotten targets, so that each has only its edges
+                to retained nodes.
         """
         targets, retained = targets.cpu(), retained.cpu()
         graph = self.setting.graph
@@ -137,35 +137,35 @@ class Subject:
         return make_query(graph, retained, targets, view, self.device)
 
     def place(self) -> dict[str, Any]:
-        """Name what the cell's data, model, training and request are: the front of a key of `memory`."""
+        """Return the cell's data, model, training and request as plain values: the first part of a key of `memory`."""
         canonical = self.cell.canonical()
         left = ("method", "audit")
         return {name: value for name, value in canonical.items() if name not in left}
 
     def remembered(self, what: Any, make: Callable[[], Kept]) -> Kept:
-        """Give what was made before for the same data, model, training and request; else make it.
+        """Return a value computed before for the same data, model, training and request, else compute it.
 
         Args:
-            what: Plain values that name it; a method by its `canonical()`.
-            make: Makes it.
+            what: Plain values that identify it; a method by its `canonical()`.
+            make: Computes it.
         """
         return self.memory.get([self.place(), what], make)
 
 
 def log_probabilities(method: Unlearner, queries: Mapping[str, Query]) -> dict[str, Tensor]:
-    """Ask a method several queries: log-probabilities, float [n, C] on the CPU, by the queries' names."""
+    """Return a method's log-probabilities for several queries, float [n, C] on the CPU, by the queries' names."""
     with torch.no_grad():
         return {name: method.predict(query).cpu() for name, query in queries.items()}
 
 
 class RetainedQuery(Query):
-    """A question over the graph that is left, to a method that still holds what has left it: that is not refused."""
+    """A query over the retained graph that a method that still holds forgotten nodes may answer."""
 
     def context(self, train_ids: Tensor) -> Graph:
-        """Cut the graph as `Query` does, of those of `train_ids` that are left."""
+        """Return the graph as `Query` does, for the retained nodes of `train_ids`."""
         return super().context(train_ids[torch.isin(train_ids, self.retained)])
 
     def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
-        """Cut the graphs as `Query` does, of those of `train_ids` that are left."""
-        left = torch.isin(train_ids, self.retained)
-        return super().contexts(train_ids[left], group[left], wanted)
+        """Return the graphs as `Query` does, for the retained nodes of `train_ids`."""
+        retained = torch.isin(train_ids, self.retained)
+        return super().contexts(train_ids[retained], group[retained], wanted)

@@ -1,4 +1,4 @@
-"""Stacked networks: S small GNNs trained in lockstep, each with the bits it would have alone."""
+"""Stacked networks: S small GNNs trained in lockstep, each bit for bit as if trained alone."""
 
 from unlearnbench.gnn import sparse
 from unlearnbench.gnn.dropout import Noise

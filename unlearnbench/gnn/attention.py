@@ -16,7 +16,7 @@ NEGATIVE_SLOPE = 0.2
 
 
 class AttentionConv(StackedLayer):
-    """What both kinds of attention share: heads, and how a head's row is laid out.
+    """Base of both attention layers: heads and the layout of their rows.
 
     Args:
         num_networks: S.
@@ -41,7 +41,7 @@ class AttentionConv(StackedLayer):
         self.channels = channels
 
     def _by_head(self, rows: Tensor) -> Tensor:
-        """Give each head a row of its own: [n, padded H * C] to [n * H, C]."""
+        """Reshape to one row per head: [n, padded H * C] to [n * H, C]."""
         return rows[:, : self.heads * self.channels].reshape(-1, self.channels)
 
     def _together(self, rows: Tensor) -> Tensor:
@@ -52,9 +52,9 @@ class AttentionConv(StackedLayer):
 
 
 class GATConv(AttentionConv):
-    """Graph attention (Velickovic et al., 2018, equations 1 to 5): heads side by side; Glorot start.
+    """Graph attention (Velickovic et al., 2018, equations 1 to 5): concatenated heads; Glorot initialisation.
 
-    `attention` is [2, H * C]: what a head's row is multiplied with as a source, and as a target.
+    `attention` is [2, H * C]: the vectors that score a head's row as a source and as a target.
 
     Args:
         num_networks: S.
@@ -78,12 +78,12 @@ class GATConv(AttentionConv):
         self.register_buffer("_which_head", which_head, persistent=False)
 
     def bound(self, name: str) -> float:
-        """Give Glorot's bound for the weight and, of the shape [H, C], for the attention; 0 for the bias."""
+        """Return Glorot's bound for the weight and, of the shape [H, C], for the attention; 0 for the bias."""
         shapes = {"weight": self.shapes["weight"], "attention": (self.heads, self.channels)}
         return glorot_bound(shapes[name]) if name in shapes else 0.0
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply with the weight, then sum the sources by their shares."""
+        """Multiply with the weight, then sum the sources weighted by attention."""
         values = layout.linear(rows, self.weight)
         scores = layout.linear(values, self._score_weight())
         edges = layout.edges(self.heads)
@@ -97,17 +97,17 @@ class GATConv(AttentionConv):
         return layout.apart(attend, values, scores) + layout.spread(self.bias)
 
     def _score_weight(self) -> Tensor:
-        """Lay the attention out so that one product gives every head's two scores: [S, H * C, 2 * columns]."""
+        """Arrange the attention so that one product yields both scores of each head: [S, H * C, 2 * columns]."""
         attention = self.attention.unflatten(1, (2, -1)).transpose(1, 2).unsqueeze(3)
         weight: Tensor = (attention * self._which_head).flatten(2)
         return weight
 
 
 class GATv2Conv(AttentionConv):
-    """Attention whose scores depend on the pair (Brody et al., 2022, equation 7): heads side by side; Glorot start.
+    """Attention whose scores depend on the pair (Brody et al., 2022, equation 7): concatenated heads.
 
-    `weight` [inputs, 2, H * C] and `linear_bias` [2, H * C] hold what is for the node as a source
-    and as a target; `attention` is [1, H * C].
+    `weight` [inputs, 2, H * C] and `linear_bias` [2, H * C] hold the parameters for the node as a
+    source and as a target; `attention` is [1, H * C]. Glorot initialisation.
 
     Args:
         num_networks: S.
@@ -126,7 +126,7 @@ class GATv2Conv(AttentionConv):
         super().__init__(num_networks, shapes, raw, {"weight": 1, "linear_bias": 0}, heads, channels)
 
     def bound(self, name: str) -> float:
-        """Give Glorot's bounds, 1 / sqrt(inputs) for the bias of both products, 0 for that of the result."""
+        """Return Glorot's bounds, 1 / sqrt(inputs) for the bias of both products, 0 for that of the result."""
         inputs, _, width = self.shapes["weight"]
         bounds = {
             "weight": glorot_bound((inputs, width)),
@@ -136,7 +136,7 @@ class GATv2Conv(AttentionConv):
         return bounds.get(name, 0.0)
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply with both weights, then sum the sources by their shares."""
+        """Multiply with both weights, then sum the sources weighted by attention."""
         source, target = layout.cut(layout.linear(rows, self.weight) + layout.spread(self.linear_bias), 2)
         edges = layout.edges(self.heads)
 
@@ -147,6 +147,6 @@ class GATv2Conv(AttentionConv):
             score = (functional.leaky_relu(both, NEGATIVE_SLOPE) * weight).sum(dim=1)
             return self._together(edges.weighted_sum(edges.softmax(score), values))
 
-        # A layout may answer one row for all rows; each needs its own here.
+        # A layout may return one row for all rows; each needs its own here.
         attention = layout.spread(self.attention).expand(len(source), -1)
         return layout.apart(attend, source, target, attention) + layout.spread(self.bias)

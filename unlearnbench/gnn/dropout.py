@@ -1,4 +1,4 @@
-"""Dropout that a network draws for itself, so that it does not depend on its neighbours in a stack."""
+"""Dropout with a random stream per network, so that it does not depend on the other networks of a stack."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _PER_WORD = 4
 
 
 class Noise:
-    """One stream of random bits a network.
+    """One stream of random bits per network.
 
     Args:
         keys: The seed of each network's stream.
-        device: Where the bits are drawn.
+        device: The device on which bits are drawn.
     """
 
     def __init__(self, keys: Sequence[int], device: torch.device) -> None:
@@ -26,10 +26,10 @@ class Noise:
         self._generators = [torch.Generator(device).manual_seed(key) for key in keys]
 
     def keep(self, sizes: Sequence[int], width: int, rate: float) -> Tensor:
-        """Draw which entries stay: float32 [sum(sizes), width], 1 with probability 1 - rate, else 0.
+        """Draw a dropout mask: float32 [sum(sizes), width], 1 with probability 1 - rate, else 0.
 
-        The mask is cut from random bits, 16 an entry, because drawing each entry as a
-        Bernoulli variable costs ten times as much; so the rate is rounded to 1/65536.
+        The mask is made of random bits, 16 per entry, because drawing each entry as a Bernoulli
+        variable takes ten times as long; the rate is therefore rounded to 1/65536.
 
         Args:
             sizes: Rows of each network, in the order of `keys`.
@@ -42,6 +42,6 @@ class Noise:
             # Without an explicit range the sign bit would never be set.
             rows.random_(-(2**63), None, generator=generator)
         threshold = round(rate * _LEVELS) - _LEVELS // 2
-        # Comparing into floats is one fast pass; by way of bool it takes eight times as long.
-        stays = torch.empty(len(bits), width, device=self.device)
-        return torch.ge(bits.view(torch.int16)[:, :width], threshold, out=stays)
+        # Comparing into floats is one fast pass; via bool it takes eight times as long.
+        mask = torch.empty(len(bits), width, device=self.device)
+        return torch.ge(bits.view(torch.int16)[:, :width], threshold, out=mask)

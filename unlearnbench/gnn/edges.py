@@ -1,7 +1,7 @@
-"""The edges that attention looks along: gathers, sums, softmax and weighted sums, each row by its own edges alone.
+"""Edges of attention: gathers, sums, softmax and weighted sums, each row by its own edges alone.
 
-Every operation gives a row bits that depend on this row's edges and nothing else, and every one
-can be differentiated any number of times.
+The bits of a row depend on this row's edges and nothing else, and every operation can be
+differentiated any number of times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TINY = 1e-16
 
 
 class Ends:
-    """One end of every edge: the rows that its targets, or its sources, are.
+    """One end of every edge, its target or its source, as rows.
 
     Args:
         index: int64 [E], the row of each edge.
@@ -35,9 +35,9 @@ class Ends:
         self.short_order = self.order.to(torch.int32)
 
     def take(self, rows: Tensor) -> Tensor:
-        """Give each edge the values of its row: [n, ...] to [E, ...]."""
-        taken: Tensor = _Take.apply(rows, self)  # type: ignore[no-untyped-call]
-        return taken
+        """Gather for each edge the values of its row: [n, ...] to [E, ...]."""
+        gathered: Tensor = _Take.apply(rows, self)  # type: ignore[no-untyped-call]
+        return gathered
 
     def add(self, values: Tensor) -> Tensor:
         """Sum the values of each row's edges: [E] or [E, k] to [n] or [n, k]."""
@@ -46,12 +46,12 @@ class Ends:
 
 
 class Edges:
-    """Edges ordered by target, and among those of one target by source; doubles are kept apart.
+    """Edges ordered by target, then by source; duplicates are kept.
 
     Args:
         target: int64 [E].
         source: int64 [E].
-        num_rows: n, of targets and sources alike.
+        num_rows: n, for targets and sources alike.
     """
 
     def __init__(self, target: Tensor, source: Tensor, num_rows: int) -> None:
@@ -64,22 +64,22 @@ class Edges:
             self.targets.index[self.sources.order].to(torch.int32),
         )
         with warnings.catch_warnings():
-            # torch says so once a process.
+            # torch warns once per process.
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             self.matrix(self.ones, False)
 
     def matrix(self, values: Tensor, turned: bool) -> Tensor:
-        """Give the matrix with these values at (target, source), or its transpose.
+        """Return the matrix with these values at (target, source), or its transpose.
 
         Args:
             values: float [E].
-            turned: The transpose.
+            turned: Whether to return the transpose.
         """
         ends, ordered = (self.sources, values.index_select(0, self.sources.order)) if turned else (self.targets, values)
         return _compressed(ends, self._columns[turned], ordered, ends.num_rows)
 
     def softmax(self, scores: Tensor) -> Tensor:
-        """Normalise the exponentials of scores among the edges of each target, float [E]."""
+        """Compute the softmax of scores over the edges of each target: float [E]."""
         shares: Tensor = _Softmax.apply(scores, self)  # type: ignore[no-untyped-call]
         return shares
 
@@ -89,7 +89,7 @@ class Edges:
         Args:
             values: float [E].
             rows: float [n, k].
-            turned: For each source, its targets' rows.
+            turned: Sum for each source its targets' rows instead.
 
         Returns:
             float [n, k].
@@ -98,7 +98,7 @@ class Edges:
         return total
 
     def dots(self, targets: Tensor, sources: Tensor) -> Tensor:
-        """Give for each edge the scalar product of its target's row in one tensor with its source's in the other.
+        """Return for each edge the dot product of its target's row in one tensor and its source's in the other.
 
         Args:
             targets: float [n, k].
@@ -114,7 +114,7 @@ class Edges:
 def attention_edges(edge_index: Tensor, num_rows: int, heads: int) -> Edges:
     """Build the edges of attention: every self-loop removed, then one added for each node.
 
-    Heads are rows of their own: row `node * heads + head` looks at the same head of its neighbours.
+    Each head has its own row: row `node * heads + head` attends to the same head of its neighbours.
 
     Args:
         edge_index: int64 [2, E], source and target.

@@ -1,4 +1,4 @@
-"""The input features of a stack, multiplied as sparse or dense: each network by its own rows alone."""
+"""Input features of a stack, multiplied as sparse or dense, which each network's own rows decide."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FeatureProduct = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
 
 
 class Features:
-    """The input features of a layout: only `Layout.linear` looks inside."""
+    """The input features of a layout; only `Layout.linear` reads them."""
 
 
 class RaggedFeatures(Features):
-    """Features of networks that each have a graph of their own.
+    """Features of networks with a graph each.
 
-    Whether a network's features count as sparse is decided by its own rows: both products round
-    differently, and a network's bits must not depend on its neighbours.
+    Whether a network's features count as sparse is decided by its own rows: the two products round
+    differently, and a network's bits must not depend on the other networks.
 
     Args:
-        graphs: One a network.
-        dense: Gives a network's features where they count as dense; default: as the graph has them.
-        buffered: Write a first derivative into the same memory at every backward pass: faster, but
+        graphs: One per network.
+        dense: Returns a network's features where they count as dense; default: those of the graph.
+        buffered: Write a first derivative into the same memory in every backward pass: faster, but
             it must be used before the next one.
     """
 
@@ -38,7 +38,7 @@ class RaggedFeatures(Features):
         buffered: bool = True,
     ) -> None:
         rows = {network: graph.sparse_rows for network, graph in enumerate(graphs)}
-        thin = {network: found for network, found in rows.items() if found is not None}
+        thin = {network: sparse_rows for network, sparse_rows in rows.items() if sparse_rows is not None}
         self._sparse = list(thin)
         self._dense = [network for network in rows if network not in thin]
         self._sizes = [graphs[network].num_nodes for network in self._dense]
@@ -46,18 +46,18 @@ class RaggedFeatures(Features):
         self._x = None if not parts else parts[0] if len(parts) == 1 else torch.cat(parts)
         self._buffers: dict[int, Tensor] | None = {} if buffered else None
         if self._sparse:
-            # A row a node of these networks; a column a row of the stacked weights of all.
+            # Rows are the nodes of these networks; columns are the rows of the stacked weights of all networks.
             self._matrix = sparse.block_diagonal(list(thin.values()), self._sparse, len(graphs))
         if self._sparse and self._dense:
             self._order = _stack_order([graph.num_nodes for graph in graphs], [*self._sparse, *self._dense])
             self._order = self._order.to(graphs[0].ids.device)
 
     def times(self, weight: Tensor, product: FeatureProduct) -> Tensor:
-        """Multiply each network's features with its own weight.
+        """Multiply each network's features by its own weight.
 
         Args:
             weight: float32 [S, F, k].
-            product: Multiplies dense rows with stacked weights.
+            product: Multiplies dense rows by stacked weights.
 
         Returns:
             float32 [rows of all networks, k].
@@ -75,16 +75,16 @@ class RaggedFeatures(Features):
         if self._buffers is None:
             return self._matrix @ table
         if id(weight) not in self._buffers and torch.is_grad_enabled():
-            # Zeros: what an empty tensor happens to hold may be no number, and 0 times that is none either.
+            # Zeros: an empty tensor may hold NaN, and 0 times NaN is NaN.
             self._buffers[id(weight)] = torch.zeros_like(table, requires_grad=False)
         rows: Tensor = _Product.apply(table, self._matrix, self._buffers.get(id(weight)))  # type: ignore[no-untyped-call]
         return rows
 
 
 class _Product(torch.autograd.Function):
-    """A sparse matrix times a large table, whose gradient is written to a buffer where it is not differentiated.
+    """A sparse matrix times a large table; a gradient that is not differentiated is written to a buffer.
 
-    Each use in one graph of computation needs a buffer of its own, and a gradient must be used
+    Each use in one computation graph needs its own buffer, and a gradient must be used
     before the next backward pass.
     """
 
@@ -102,7 +102,7 @@ class _Product(torch.autograd.Function):
 
 
 def _stack_order(sizes: Sequence[int], networks: Sequence[int]) -> Tensor:
-    """Say where the rows of networks 0, 1, ... lie when they were put together in another order."""
+    """Return the positions of the rows of networks 0, 1, ... in a concatenation in another order."""
     starts, at = {}, 0
     for network in networks:
         starts[network] = at

@@ -1,4 +1,4 @@
-"""Personalised PageRank by power iteration: a propagation that has no parameters."""
+"""Functions without parameters: personalised PageRank and ELU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def pagerank(matrix: SparseMatrix, rows: Tensor, steps: int, restart: float) -> 
     """Repeat Z <- (1 - a) M Z + a H, starting from Z = H (Gasteiger et al., ICLR 2019, equation 8).
 
     The result is a polynomial of M times H, so that its gradient is the same iteration with the
-    transposed matrix, and no step needs to be remembered.
+    transposed matrix, and no intermediate step needs to be stored.
 
     Args:
         matrix: M, [n, n].
         rows: H, float [n, k].
-        steps: How often.
+        steps: Number of iterations.
         restart: a, the probability to go back to the start.
     """
     result: Tensor = _PageRank.apply(matrix, rows, steps, restart)  # type: ignore[no-untyped-call]
@@ -41,10 +41,10 @@ class _PageRank(torch.autograd.Function):
 
 
 def elu(rows: Tensor) -> Tensor:
-    """Give x where x > 0, else exp(x) - 1 (Clevert et al., ICLR 2016); differentiable any number of times.
+    """Compute x where x > 0, else exp(x) - 1 (Clevert et al., ICLR 2016); differentiable any number of times.
 
     `torch.nn.functional.elu` rounds the last entries of a tensor differently from the others,
-    so that a network's bits would depend on its neighbours in a stack.
+    so that a network's bits would depend on the other networks of a stack.
 
     Args:
         rows: float, any shape.

@@ -1,4 +1,4 @@
-"""Layers of stacked networks: S weights in one tensor, each network's data meets its own alone."""
+"""Layers of stacked networks: S weights in one tensor, each applied to its own network's data alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from unlearnbench.gnn.features import Features
 from unlearnbench.gnn.layout import Layout
 
-# Fused Adam works on whole vectors and finishes the rest of a tensor one by one, with other rounding.
-# A network whose share of every tensor is a multiple of this gets the same bits at any place in a stack.
+# Fused Adam works on whole vectors and processes the rest of a tensor entry by entry, with other rounding.
+# A network whose part of every tensor is a multiple of this gets the same bits at any position in a stack.
 VECTOR = 16
 
 
@@ -23,7 +23,7 @@ def padded(width: int) -> int:
 
 
 def glorot_bound(shape: tuple[int, ...]) -> float:
-    """Give the bound of Glorot and Bengio (2010) for a weight of this shape: sqrt(6 / (in + out))."""
+    """Return the bound of Glorot and Bengio (2010) for a weight of this shape: sqrt(6 / (in + out))."""
     return math.sqrt(6 / (shape[0] + shape[1]))
 
 
@@ -33,10 +33,10 @@ class StackedLayer(nn.Module, ABC):
     Args:
         num_networks: S.
         shapes: The true shape of each parameter in one network. Storage is padded and the
-            padding stays zero, so that the padded columns a layer gives are zero too.
+            padding stays zero, so that the padded columns of a layer's output are zero too.
         raw: The first dimension of `weight` counts input features, which are not padded.
-        blocks: For parameters that are several blocks in one: which dimension counts the blocks.
-            It is stored as one with the dimension after it, block beside block.
+        blocks: For parameters that consist of several blocks: which dimension counts the blocks.
+            It is stored flattened with the dimension after it, block after block.
     """
 
     weight: Tensor
@@ -62,7 +62,7 @@ class StackedLayer(nn.Module, ABC):
             self.register_parameter(name, nn.Parameter(torch.zeros(num_networks, *stored)))
 
     def own(self, network: int) -> dict[str, Tensor]:
-        """Give views of one network's parameters, without padding."""
+        """Return views of one network's parameters, without padding."""
         views = {}
         for name, parameter in self.named_parameters(recurse=False):
             view = parameter.detach()[network]
@@ -82,16 +82,16 @@ class StackedLayer(nn.Module, ABC):
 
     @abstractmethod
     def bound(self, name: str) -> float:
-        """Give the bound of the uniform distribution a parameter starts from; 0: it starts at zero."""
+        """Return the bound of the uniform distribution that a parameter is drawn from; 0: it starts at zero."""
 
 
 class Linear(StackedLayer):
-    """A linear layer; starts as `torch.nn.Linear` does.
+    """A linear layer, initialised as `torch.nn.Linear`.
 
     Args:
         num_networks: S.
         inputs: Columns in.
-        outputs: Columns out; the result has them padded.
+        outputs: Columns out, padded in the result.
         raw: The rows are input features.
     """
 
@@ -99,31 +99,31 @@ class Linear(StackedLayer):
         super().__init__(num_networks, {"weight": (inputs, outputs), "bias": (outputs,)}, raw)
 
     def bound(self, name: str) -> float:
-        """Give 1 / sqrt(inputs) for weight and bias alike."""
+        """Return 1 / sqrt(inputs) for weight and bias alike."""
         return 1 / math.sqrt(self.shapes["weight"][0])
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Give rows W + b."""
+        """Return rows W + b."""
         return layout.linear(rows, self.weight) + layout.spread(self.bias)
 
 
 class GCNConv(Linear):
-    """Graph convolution D^-1/2 (A + I) D^-1/2 X W + b (Kipf and Welling, 2017, equation 2); Glorot start."""
+    """Graph convolution D^-1/2 (A + I) D^-1/2 X W + b (Kipf and Welling, 2017, equation 2)."""
 
     def bound(self, name: str) -> float:
-        """Give sqrt(6 / (inputs + outputs)) for the weight, 0 for the bias."""
+        """Return sqrt(6 / (inputs + outputs)) for the weight, 0 for the bias."""
         return glorot_bound(self.shapes["weight"]) if name == "weight" else 0.0
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply with the weight, then propagate."""
+        """Multiply by the weight, then propagate."""
         return layout.gcn @ layout.linear(rows, self.weight) + layout.spread(self.bias)
 
 
 class SAGEConv(StackedLayer):
     """Mean of the neighbours' rows times one weight, the node's own times another (Hamilton et al., 2017).
 
-    `weight` holds both, [inputs, 2, outputs], so that rows are multiplied once. Starts as
-    `torch.nn.Linear` does.
+    `weight` holds both, [inputs, 2, outputs], so that rows are multiplied once. Initialised as
+    `torch.nn.Linear`.
 
     Args:
         num_networks: S.
@@ -137,11 +137,11 @@ class SAGEConv(StackedLayer):
         super().__init__(num_networks, shapes, raw, {"weight": 1})
 
     def bound(self, name: str) -> float:
-        """Give 1 / sqrt(inputs) for weight and bias alike."""
+        """Return 1 / sqrt(inputs) for weight and bias alike."""
         return 1 / math.sqrt(self.shapes["weight"][0])
 
     def forward(self, rows: Tensor | Features, layout: Layout) -> Tensor:
-        """Multiply with both weights, then average over incoming edges and add the node's own."""
+        """Multiply by both weights, then average over incoming edges and add the node's own row."""
         products = layout.block_rows(layout.linear(rows, self.weight), 2)
         return layout.mean_and_own @ products + layout.spread(self.bias)
 
@@ -149,7 +149,7 @@ class SAGEConv(StackedLayer):
 class GINConv(nn.Module):
     """MLP of the sum of a node's row and its neighbours' (Xu et al., 2019, equation 4.1 with epsilon 0).
 
-    The first linear layer is applied before the sum, which is the same and meets fewer columns.
+    The first linear layer is applied before the sum, which is equivalent and sums fewer columns.
 
     Args:
         num_networks: S.
@@ -171,7 +171,7 @@ class GINConv(nn.Module):
 
 
 class SGConv(Linear):
-    """A linear layer of features propagated `steps` times (Wu et al., 2019); starts as `torch.nn.Linear` does.
+    """A linear layer of features propagated `steps` times (Wu et al., 2019), initialised as `torch.nn.Linear`.
 
     Args:
         num_networks: S.
@@ -191,11 +191,11 @@ class SGConv(Linear):
 
 
 class JumpingLinear(StackedLayer):
-    """A linear layer of several layers' columns side by side (Xu et al., 2018); starts as `torch.nn.Linear` does.
+    """A linear layer of several layers' concatenated columns (Xu et al., 2018), initialised as `torch.nn.Linear`.
 
     Args:
         num_networks: S.
-        parts: How many.
+        parts: Number of layers.
         inputs: Columns of each.
         outputs: Columns out.
     """
@@ -205,10 +205,10 @@ class JumpingLinear(StackedLayer):
         super().__init__(num_networks, shapes, blocks={"weight": 0})
 
     def bound(self, name: str) -> float:
-        """Give 1 / sqrt(all columns in) for weight and bias alike."""
+        """Return 1 / sqrt(all columns in) for weight and bias alike."""
         parts, inputs, _ = self.shapes["weight"]
         return 1 / math.sqrt(parts * inputs)
 
     def forward(self, parts: Sequence[Tensor], layout: Layout) -> Tensor:
-        """Give [rows of all parts] W + b."""
+        """Return [rows of all parts] W + b."""
         return layout.linear(layout.beside(parts), self.weight) + layout.spread(self.bias)

@@ -1,8 +1,8 @@
-"""How the rows of S networks lie in one tensor: the one place that knows.
+"""Layouts of the rows of S networks in one tensor.
 
-Layers are written once, in terms of a layout's operations. `Ragged`: each network has a
-graph of its own, rows lie one network after the other. `Shared`: all networks look at one
-graph, a node's row holds the columns of all networks side by side.
+Layers are written once, in terms of a layout's operations. `Ragged`: each network has its own
+graph, and the rows of networks are concatenated. `Shared`: all networks use one graph, and a
+node's row is the concatenation of the columns of all networks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Layout(ABC):
 
     Args:
         num_networks: S.
-        matrices: What propagates the rows.
-        noise: Where dropout comes from; None: evaluation, nothing is dropped.
+        matrices: The matrices that propagate rows.
+        noise: Source of dropout; None: evaluation, nothing is dropped.
     """
 
     features: Features
@@ -43,29 +43,29 @@ class Layout(ABC):
 
     @property
     def gcn(self) -> sparse.SparseMatrix:
-        """Give D^-1/2 (A + I) D^-1/2: see `Matrices`."""
+        """D^-1/2 (A + I) D^-1/2: see `Matrices`."""
         return self.matrices.gcn
 
     @property
     def mean_and_own(self) -> sparse.SparseMatrix:
-        """Give the mean over neighbours beside the node itself: see `Matrices`."""
+        """The mean over neighbours plus the node itself: see `Matrices`."""
         return self.matrices.mean_and_own
 
     @property
     def total(self) -> sparse.SparseMatrix:
-        """Give A + I: see `Matrices`."""
+        """A + I: see `Matrices`."""
         return self.matrices.total
 
     def edges(self, heads: int) -> Edges:
-        """Give the edges of attention with so many heads: see `Matrices`."""
+        """Return the edges of attention with so many heads: see `Matrices`."""
         return self.matrices.edges(heads)
 
     @abstractmethod
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
-        """Multiply each network's rows, or its input features, with its own weight [S, a, b]."""
+        """Multiply each network's rows, or its input features, by its own weight [S, a, b]."""
 
     def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
-        """Multiply as `linear` does, then so many times with `gcn`."""
+        """Multiply as `linear` does, then `steps` times by `gcn`."""
         result = self.linear(rows, weight)
         for _ in range(steps):
             result = self.gcn @ result
@@ -73,39 +73,39 @@ class Layout(ABC):
 
     @abstractmethod
     def spread(self, values: Tensor) -> Tensor:
-        """Shape each network's vector, [S, k], so that it adds to its rows."""
+        """Broadcast each network's vector, [S, k], to the shape of its rows."""
 
     @abstractmethod
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
-        """Give each network's rows by themselves, and of those the first `width` columns."""
+        """Return the first `width` columns of each network's rows, a tensor per network."""
 
     @abstractmethod
     def graphs(self) -> Sequence[Graph]:
-        """Give each network's graph."""
+        """Return each network's graph."""
 
     @abstractmethod
     def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """Put each network's rows together: the inverse of `split`."""
+        """Combine the rows of networks: the inverse of `split`."""
 
     @abstractmethod
     def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
-        """Cut each network's columns into so many equal blocks."""
+        """Split each network's columns into `count` equal blocks."""
 
     @abstractmethod
     def block_rows(self, rows: Tensor, count: int) -> Tensor:
-        """Give each of so many equal blocks of a network's columns a row of its own: row count * i + block."""
+        """Return each of `count` equal blocks of a network's columns as a row of its own: row count * i + block."""
 
     @abstractmethod
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Put each network's columns of all blocks side by side: the inverse of `cut`."""
+        """Concatenate each network's columns of all blocks: the inverse of `cut`."""
 
     @abstractmethod
     def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-        """Apply a function to rows in which no row holds columns of two networks.
+        """Apply a function to rows none of which holds columns of two networks.
 
         Args:
-            function: Takes as many tensors [n, ...] as `rows` and gives one.
-            *rows: As `linear` gives them.
+            function: Takes as many tensors [n, ...] as `rows` and returns one.
+            *rows: As `linear` returns them.
         """
 
     def dropout(self, rows: Tensor, rate: float) -> Tensor:
@@ -114,14 +114,14 @@ class Layout(ABC):
 
 
 class Ragged(Layout):
-    """Each network has a graph of its own.
+    """Each network has its own graph.
 
     Args:
-        parts: The graphs, one a network.
-        noise: Where dropout comes from.
-        padded: Multiply padded batches instead of one product a network. Faster on CUDA; a
-            network's bits then depend on its neighbours.
-        buffered: As `RaggedFeatures` takes it.
+        parts: The graphs, one per network.
+        noise: Source of dropout.
+        padded: Multiply padded batches instead of one product per network. Faster on CUDA; a
+            network's bits then depend on the other networks.
+        buffered: As in `RaggedFeatures`.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Ragged(Layout):
 
     @cached_property
     def features(self) -> Features:  # type: ignore[override]
-        """Give the features of all networks."""
+        """The features of all networks."""
         return RaggedFeatures(self._graphs, buffered=self._buffered)
 
     @cached_property
@@ -146,17 +146,17 @@ class Ragged(Layout):
         return owners(self.sizes, self.edge_index.device)
 
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
-        """Multiply each network's rows with its own weight."""
+        """Multiply each network's rows by its own weight."""
         if isinstance(rows, RaggedFeatures):
             return rows.times(weight, self._product)
         assert isinstance(rows, Tensor)
         return self._product(rows, weight, self.sizes)
 
     def propagated(self, rows: Tensor | Features, weight: Tensor, steps: int) -> Tensor:
-        """Propagate dense features once and for all where they are multiplied again and again, in training.
+        """Propagate dense features only once where they are multiplied repeatedly, in training.
 
-        Dense rows stay as they are when they are propagated, so that the product with the weight
-        costs the same. Sparse rows fill up: theirs come after it. Each network's own features decide.
+        Dense rows remain dense when propagated, so that the product with the weight costs the same.
+        Sparse rows would fill up: they are propagated after it. Each network's own features decide.
         """
         if self.noise is None or not isinstance(rows, RaggedFeatures) or steps == 0:
             return super().propagated(rows, weight, steps)
@@ -172,7 +172,7 @@ class Ragged(Layout):
 
     @cached_property
     def _gcn_of_sparse(self) -> sparse.SparseMatrix:
-        """Give `gcn` for networks with sparse features, and the identity for the others."""
+        """`gcn` for networks with sparse features, the identity for the others."""
         parts = [
             graph.edge_index if graph.sparse_rows is not None else graph.edge_index[:, :0] for graph in self._graphs
         ]
@@ -194,49 +194,49 @@ class Ragged(Layout):
         return spread(values, self.sizes, self._owner)
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
-        """Cut at the borders of networks."""
+        """Split between networks."""
         parts: Sequence[Tensor] = rows[:, :width].split(self.sizes)
         return parts
 
     def graphs(self) -> Sequence[Graph]:
-        """Give each network's graph."""
+        """Return each network's graph."""
         return self._graphs
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """Stack below each other."""
+        """Concatenate rows."""
         return torch.cat(list(parts))
 
     def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
-        """Cut between columns."""
+        """Split columns."""
         blocks: Sequence[Tensor] = rows.chunk(count, dim=1)
         return blocks
 
     def block_rows(self, rows: Tensor, count: int) -> Tensor:
-        """Look at the same numbers as more rows of fewer columns."""
+        """View the rows as more rows of fewer columns."""
         return rows.view(count * self.num_rows, -1)
 
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Put columns side by side."""
+        """Concatenate columns."""
         return torch.cat(list(blocks), dim=1)
 
     def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-        """Call it once: every row is of one network."""
+        """Call the function once: every row belongs to one network."""
         return function(*rows)
 
     def dropout(self, rows: Tensor, rate: float) -> Tensor:
-        """Drop entries of each network by its own stream."""
+        """Drop entries of each network by its own random stream."""
         if self.noise is None or rate == 0:
             return rows
         return rows * self.noise.keep(self.sizes, rows.shape[1], rate).mul_(1 / (1 - rate))
 
 
 class Shared(Layout):
-    """All networks look at one graph; for evaluation.
+    """All networks use one graph; for evaluation.
 
     Args:
         graph: The graph.
         num_networks: S.
-        matrices: Those of the graph, if they are there already.
+        matrices: Those of the graph, if they exist already.
     """
 
     def __init__(self, graph: Graph, num_networks: int, matrices: Matrices | None = None) -> None:
@@ -250,57 +250,57 @@ class Shared(Layout):
         return None if rows is None else sparse.from_rows(rows)
 
     def linear(self, rows: Tensor | Features, weight: Tensor) -> Tensor:
-        """Multiply once with all weights side by side, or each network's columns with its own."""
+        """Multiply once by all concatenated weights, or each network's columns by its own."""
         if isinstance(rows, Features):
-            together = weight.transpose(0, 1).reshape(weight.shape[1], -1)
-            return self._graph.x @ together if self._sparse is None else self._sparse @ together
+            concatenated = weight.transpose(0, 1).reshape(weight.shape[1], -1)
+            return self._graph.x @ concatenated if self._sparse is None else self._sparse @ concatenated
         columns = rows.unflatten(1, (self.num_networks, -1)).transpose(0, 1)
         return torch.bmm(columns, weight).transpose(0, 1).flatten(1)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Lay the vectors side by side."""
+        """Concatenate the vectors."""
         return values.reshape(1, -1)
 
     def split(self, rows: Tensor, width: int | None) -> Sequence[Tensor]:
-        """Cut between the columns of networks."""
+        """Split between the columns of networks."""
         parts: Sequence[Tensor] = rows.unflatten(1, (self.num_networks, -1))[:, :, :width].unbind(dim=1)
         return parts
 
     def only(self, rows: Tensor, at: Tensor) -> tuple[Tensor, Shared]:
-        """Pick the rows of some nodes.
+        """Select the rows of some nodes.
 
         Args:
-            rows: As the layers give them.
+            rows: Outputs of a layer.
             at: int64 [m], positions in the graph.
 
         Returns:
-            The rows, and a layout of them alone, without an edge: where no message passes.
+            The rows, and a layout of them alone without edges, for layers that pass no messages.
         """
         return rows[at], Shared(self._graph.cut_out(at, self.edge_index[:, :0]), self.num_networks)
 
     def graphs(self) -> Sequence[Graph]:
-        """Give the one graph for each network."""
+        """Return the one graph for each network."""
         return [self._graph] * self.num_networks
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """Put side by side."""
+        """Concatenate columns."""
         return torch.cat(list(parts), dim=1)
 
     def cut(self, rows: Tensor, count: int) -> Sequence[Tensor]:
-        """Cut between the columns of each network."""
+        """Split the columns of each network."""
         blocks = rows.view(self.num_rows, self.num_networks, -1).chunk(count, dim=2)
         return [block.reshape(self.num_rows, -1) for block in blocks]
 
     def block_rows(self, rows: Tensor, count: int) -> Tensor:
-        """Bring the same block of all networks together."""
+        """Group the same block of all networks."""
         blocks = rows.view(self.num_rows, self.num_networks, count, -1).transpose(1, 2)
         return blocks.reshape(count * self.num_rows, -1)
 
     def beside(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Put the columns of each network side by side."""
+        """Concatenate the columns of each network."""
         columns = [block.view(self.num_rows, self.num_networks, -1) for block in blocks]
         return torch.cat(columns, dim=2).reshape(self.num_rows, -1)
 
     def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-        """Call it once a network."""
+        """Call the function once per network."""
         return self.join([function(*parts) for parts in zip(*(self.split(r, None) for r in rows), strict=True)])

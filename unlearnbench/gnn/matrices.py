@@ -1,4 +1,4 @@
-"""What propagates rows over the edges of a graph, made once where many layers and networks need it."""
+"""Matrices that propagate rows over the edges of a graph, shared by layers and networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unlearnbench.graph import Graph
 
 
 class Matrices:
-    """The matrices of a graph, each made when it is first asked for.
+    """The matrices of a graph, each built at first use.
 
     Args:
         edge_index: int64 [2, E], positions among the rows of a propagation.
@@ -28,15 +28,15 @@ class Matrices:
 
     @cached_property
     def gcn(self) -> sparse.SparseMatrix:
-        """Give D^-1/2 (A + I) D^-1/2 of exactly the edges at hand (Kipf and Welling, 2017)."""
+        """D^-1/2 (A + I) D^-1/2 of exactly these edges (Kipf and Welling, 2017)."""
         return normalised(self.edge_index, self.num_rows)
 
     @cached_property
     def mean_and_own(self) -> sparse.SparseMatrix:
-        """Give the matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
+        """The matrix [n, 2 n] that averages even rows over incoming edges and adds the node's own odd row.
 
-        Row 2 i is for node i as a neighbour, row 2 i + 1 for itself: what `block_rows` gives. The
-        average over no edge is zero.
+        Row 2 i is for node i as a neighbour, row 2 i + 1 for the node itself, as `block_rows` returns
+        them. The average over no edges is zero.
         """
         source, target = self.edge_index
         degree = torch.bincount(target, minlength=self.num_rows)
@@ -47,28 +47,28 @@ class Matrices:
 
     @cached_property
     def total(self) -> sparse.SparseMatrix:
-        """Give A + I: the matrix that sums over incoming edges and the node itself."""
+        """A + I: the matrix that sums over incoming edges and the node itself."""
         node = torch.arange(self.num_rows, device=self.edge_index.device)
         return sparse.from_edges(torch.cat([self.edge_index, node.expand(2, -1)], dim=1), self.num_rows)
 
     def edges(self, heads: int) -> Edges:
-        """Give the edges of attention with so many heads, for networks whose rows are their own."""
+        """Return the edges of attention with so many heads, for rows of one network each."""
         if heads not in self._edges:
             self._edges[heads] = attention_edges(self.edge_index, self.num_rows, heads)
         return self._edges[heads]
 
 
 def normalised(edge_index: Tensor, num_rows: int) -> sparse.SparseMatrix:
-    """Give D^-1/2 (A + I) D^-1/2 of exactly these edges (Kipf and Welling, 2017).
+    """Return D^-1/2 (A + I) D^-1/2 of exactly these edges (Kipf and Welling, 2017).
 
-    A row without edges is that of the identity.
+    The row of a node without edges is that of the identity.
     """
     edges, weight = gcn_norm(edge_index, None, num_rows, dtype=torch.float32)
     return sparse.from_edges(edges, num_rows, weight)
 
 
 def propagated(graph: Graph, steps: int) -> Tensor:
-    """Give a graph's features, so many times propagated: float32 [n, F]."""
+    """Return a graph's features after `steps` propagations: float32 [n, F]."""
     matrix, x = normalised(graph.edge_index, graph.num_nodes), graph.x
     for _ in range(steps):
         x = matrix @ x

@@ -1,4 +1,4 @@
-"""Base models: what a plugin may register, and the built-in stacked ones."""
+"""Base classes of base models: plain modules of plugins and stacked networks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from unlearnbench.gnn.layout import Layout
 
 
 class Model(Component, ABC):
-    """A base model in its plain form: an ordinary module per network.
+    """A base model as an ordinary module per network.
 
-    What `build` returns has `embed(x, edge_index) -> [n, d]`, the output of the last
+    The module that `build` returns has `embed(x, edge_index) -> [n, d]`, the output of the last
     message-passing layer, and `head(h) -> [n, C]`, the logits.
     """
 
     @abstractmethod
     def build(self, num_features: int, num_classes: int, generator: torch.Generator) -> nn.Module:
-        """Make one network. The global random state is set from `generator` around the call."""
+        """Build one network. The global random state is set from `generator` during the call."""
 
 
 class Stack(nn.Module, ABC):
@@ -41,22 +41,22 @@ class Stack(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, layout: Layout) -> Tensor:
-        """Give the rows after the last message-passing layer."""
+        """Return the outputs of the last message-passing layer."""
 
     @abstractmethod
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Give the logits, padded to a multiple of `layers.VECTOR` columns."""
+        """Return the logits, padded to a multiple of `layers.VECTOR` columns."""
 
     def layers(self) -> dict[str, StackedLayer]:
-        """Give the layers by name."""
+        """Return the layers by name."""
         return {name: module for name, module in self.named_modules() if isinstance(module, StackedLayer)}
 
     def convolutions(self) -> dict[str, int]:
-        """Name the layers that pass messages one hop, one after the other, each with an activation after it.
+        """Return the consecutive layers that pass messages one hop, each followed by an activation.
 
         Returns:
-            The modules' names in order, each with the columns it gives, without padding. Empty
-            where a network is made in another way.
+            The modules' names in order, each with its number of output columns, without padding. Empty
+            for networks of another architecture.
         """
         return {}
 
@@ -67,11 +67,11 @@ class Stack(nn.Module, ABC):
                 layer.draw(network, generator)
 
     def fresh(self) -> Stack:
-        """Give the same networks without anything that modules remember beside their parameters."""
+        """Return the same networks without any state of modules other than their parameters."""
         return self
 
     def own(self, network: int) -> dict[str, Tensor]:
-        """Give views of one network's parameters by name, `conv1.weight`."""
+        """Return views of one network's parameters by name, such as `conv1.weight`."""
         return {
             f"{layer_name}.{name}": view
             for layer_name, layer in self.layers().items()
@@ -80,15 +80,15 @@ class Stack(nn.Module, ABC):
 
 
 class StackedModel(Component, ABC):
-    """A base model that builds S networks at once."""
+    """A base model that builds a stack of S networks."""
 
     @abstractmethod
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
 
 
 class Sizes(ComponentParams):
-    """Sizes and dropout that all built-in models have."""
+    """Sizes and dropout of all built-in models."""
 
     hidden: int = Field(default=64, ge=1, description="Columns of each layer.")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="Share of entries dropped after each layer.")
@@ -111,7 +111,7 @@ class Head(nn.Module):
         self.dropout = dropout
 
     def forward(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Give the logits."""
+        """Return the logits."""
         hidden = layout.dropout(torch.relu(self.linear1(rows, layout)), self.dropout)
         logits: Tensor = self.linear2(hidden, layout)
         return logits
@@ -136,21 +136,21 @@ class HeadedStack(Stack):
         self.mlp = Head(num_networks, params.hidden, num_classes, params.dropout)
 
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Classify."""
+        """Return the logits."""
         logits: Tensor = self.mlp(rows, layout)
         return logits
 
 
 class LayeredStack(HeadedStack):
-    """S networks of layers one after the other, activation and dropout after each, and an MLP head.
+    """S networks of consecutive layers, each followed by activation and dropout, and an MLP head.
 
     Args:
         num_networks: S.
         num_classes: C.
         params: Sizes and dropout.
-        convolutions: The layers, `conv1`, `conv2`, ...; the last gives `params.hidden` columns.
-        activation: Applied entry by entry.
-        others: What else comes before the head, by name.
+        convolutions: The layers, `conv1`, `conv2`, ...; the last has `params.hidden` output columns.
+        activation: Applied elementwise.
+        others: Other modules before the head, by name.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class LayeredStack(HeadedStack):
         self._activation = activation
 
     def outputs(self, layout: Layout) -> list[Tensor]:
-        """Give the rows after each layer."""
+        """Return the outputs of each layer."""
         rows: list[Tensor] = []
         for name in self._names:
             convolved = self.get_submodule(name)(rows[-1] if rows else layout.features, layout)
@@ -176,11 +176,11 @@ class LayeredStack(HeadedStack):
         return rows
 
     def embed(self, layout: Layout) -> Tensor:
-        """Give the rows after the last layer."""
+        """Return the outputs of the last layer."""
         return self.outputs(layout)[-1]
 
     def convolutions(self) -> dict[str, int]:
-        """Name the layers that pass messages: all, or none where one of them looks at no edge."""
+        """Return all layers, or none where one of them passes no messages."""
         modules = {name: self.get_submodule(name) for name in self._names}
         if any(type(module) is Linear for module in modules.values()):
             return {}

@@ -1,4 +1,4 @@
-"""S trained networks: what they say, and how some of them are exchanged."""
+"""S trained networks: their outputs, and replacing some of them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from unlearnbench.gnn.matrices import Matrices
 from unlearnbench.gnn.models import Stack
 from unlearnbench.graph import Graph
 
-# On one graph, networks are evaluated a few at a time, so that the rows after a layer, those of
-# these networks side by side, are about so many numbers and stay in the cache.
+# On one graph, networks are evaluated a few at a time, so that the concatenated outputs of a layer
+# have about this many numbers and stay in the cache.
 _SHARED_NUMBERS = 2**20
 
 Answers = list[tuple[Tensor, Tensor]]
-# From what a layer gives, [rows of all networks, columns], to what is passed on instead.
+# From a layer's output, [rows of all networks, columns], to what is passed on instead.
 Change = Callable[[Tensor], Tensor]
 
 
 class Answering(Protocol):
-    """Networks with the graphs they are asked about, to be asked again and again."""
+    """Networks bound to graphs, for repeated evaluation."""
 
     def __call__(self, changes: Mapping[str, Change] | None = None) -> Answers:
-        """Answer as `Networks.answers` does."""
+        """Evaluate as `Networks.answers` does."""
         ...
 
 
@@ -37,7 +37,7 @@ class Networks:
     """S networks of one base model.
 
     Args:
-        make: Makes a stack of so many networks, all parameters zero.
+        make: Builds a stack of a number of networks, all parameters zero.
         stack: The parameters.
         num_networks: S.
     """
@@ -48,10 +48,10 @@ class Networks:
         self.num_networks = num_networks
 
     def predict(self, graphs: Sequence[Graph], networks: Sequence[int] | None = None) -> list[tuple[Tensor, Tensor]]:
-        """Evaluate networks, each on a graph of its own.
+        """Evaluate networks, each on its own graph.
 
         Args:
-            graphs: One a network.
+            graphs: One per network.
             networks: Which networks; default: all.
 
         Returns:
@@ -64,13 +64,13 @@ class Networks:
     def answers(
         self, graphs: Sequence[Graph], noise: Noise | None = None, changes: Mapping[str, Change] | None = None
     ) -> Answers:
-        """Evaluate all networks, each on a graph of its own, to be differentiated by `parameters`, twice if need be.
+        """Evaluate all networks, each on its own graph, differentiably by `parameters`, to second order too.
 
         Args:
-            graphs: One a network.
-            noise: Where dropout comes from, one stream a network, its `step` set by the caller: the
-                networks answer as in training. None: as in `predict`, with the same bits.
-            changes: For layers of `convolutions`, by name: what to do with what the layer gives,
+            graphs: One per network.
+            noise: Source of dropout, one stream per network, its `step` set by the caller: the
+                networks are evaluated as in training. None: as in `predict`, with the same bits.
+            changes: For layers of `convolutions`, by name: a function applied to the layer's output
                 before its activation.
 
         Returns:
@@ -79,33 +79,33 @@ class Networks:
         return self.answering(graphs, noise)(changes)
 
     def answering(self, graphs: Sequence[Graph], noise: Noise | None = None) -> Answering:
-        """Give what answers as `answers` does, with the same bits, where the same graphs are asked about many times.
+        """Return a function that evaluates as `answers` does, with the same bits, for repeated use of the same graphs.
 
-        What depends on the graphs alone is made once. Parameters and `noise.step` are those of the moment of asking.
+        What depends on the graphs alone is computed once. Parameters and `noise.step` are read at each call.
         """
         # Without buffers, so that one pass may be differentiated again and again and all results kept.
         layout = Ragged(graphs, noise, buffered=False)
 
-        def ask(changes: Mapping[str, Change] | None = None) -> Answers:
+        def evaluate(changes: Mapping[str, Change] | None = None) -> Answers:
             return self._answer(layout, changes or {})
 
-        return ask
+        return evaluate
 
     def convolutions(self) -> dict[str, int]:
-        """Name the layers whose results can be changed on their way, with their columns: see `Stack.convolutions`."""
+        """Return the layers whose outputs `changes` can modify, with their columns: see `Stack.convolutions`."""
         return self._stack.convolutions()
 
     def parameters(self) -> list[Tensor]:
-        """Give the tensors that are trained, to differentiate by and to change in place under `torch.no_grad`.
+        """Return the trained tensors, to differentiate by and to change in place under `torch.no_grad`.
 
         Those of stacked models hold all networks, [S, ...], and are padded with zeros. Gradients
-        are zero in the padding, so that steps along gradients leave it as it is; anything else
-        that is added must be zero there too: `entries` tells where.
+        are zero in the padding, so that gradient steps leave it unchanged; anything else that is
+        added must be zero there too, which `entries` shows.
         """
         return [parameter for parameter in self._stack.parameters() if parameter.requires_grad]
 
     def entries(self) -> list[Tensor]:
-        """Tell which entries of `parameters` are parameters: bool, of the same shapes, False in the padding."""
+        """Return masks of the same shapes as `parameters`: bool, False in the padding."""
         full = Networks(self._make, self._make(self.num_networks), self.num_networks)
         for network in range(self.num_networks):
             for view in full._stack.own(network).values():
@@ -113,7 +113,7 @@ class Networks:
         return [parameter.detach() > 0 for parameter in full.parameters()]
 
     def copy(self) -> Networks:
-        """Give networks with the same parameters in memory of their own."""
+        """Return networks with copies of the parameters."""
         return self._only(range(self.num_networks))
 
     def _only(self, networks: Sequence[int]) -> Networks:
@@ -126,8 +126,8 @@ class Networks:
         """Evaluate all networks on one graph.
 
         Args:
-            graph: Where messages pass.
-            at: int64 [n], positions of the nodes that are asked about.
+            graph: The graph to pass messages over.
+            at: int64 [n], positions of the nodes to predict.
 
         Returns:
             Embeddings [S, n, d] and logits [S, n, C] of these nodes.
@@ -136,13 +136,13 @@ class Networks:
         return torch.stack([embedding for embedding, _ in answers]), torch.stack([logits for _, logits in answers])
 
     def each_shared(self, graph: Graph, at: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Evaluate all networks on one graph, and give what each says in turn: [n, d] and [n, C]."""
+        """Evaluate all networks on one graph and yield the outputs of each in turn: [n, d] and [n, C]."""
         width = max(self._stack.embedding_size, 0) * graph.num_nodes
         at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
         matrices = Matrices(graph.edge_index, graph.num_nodes)
         for networks in torch.arange(self.num_networks).split(at_once):
-            asked = self if len(networks) == self.num_networks else self._only(networks.tolist())
-            yield from asked._evaluate_shared(Shared(graph, len(networks), matrices), at)
+            part = self if len(networks) == self.num_networks else self._only(networks.tolist())
+            yield from part._evaluate_shared(Shared(graph, len(networks), matrices), at)
 
     @torch.no_grad()
     def _evaluate(self, layout: Ragged) -> list[tuple[Tensor, Tensor]]:
@@ -157,32 +157,32 @@ class Networks:
     @torch.no_grad()
     def _evaluate_shared(self, layout: Shared, at: Tensor) -> Answers:
         stack = self._stack.fresh().eval()
-        # A head passes no messages: only the nodes asked about need one.
+        # A head passes no messages: it is needed only for the nodes to predict.
         return _answers(stack, *layout.only(stack.embed(layout), at))
 
     def state(self, network: int) -> dict[str, Tensor]:
-        """Copy one network's parameters and running statistics, by name."""
+        """Return copies of one network's parameters and running statistics, by name."""
         return {name: view.clone() for name, view in self._stack.own(network).items()}
 
     def replace(self, networks: Sequence[int], others: Networks) -> None:
-        """Put the networks of `others`, in their order, in the places named."""
+        """Replace the named networks by those of `others`, in their order."""
         for place, network in enumerate(networks):
             self.put(network, others._stack.own(place))
 
     def put(self, network: int, values: Mapping[str, Tensor]) -> None:
-        """Copy parameters and running statistics, as `state` gives them, into one network."""
+        """Copy parameters and running statistics, as `state` returns them, into one network."""
         for name, view in self._stack.own(network).items():
             view.copy_(values[name])
 
     def erase(self, networks: Sequence[int]) -> None:
-        """Set every parameter of the networks named to zero."""
+        """Set every parameter of the named networks to zero."""
         for network in networks:
             for view in self._stack.own(network).values():
                 view.zero_()
 
 
 def _answers(stack: Stack, rows: Tensor, layout: Layout) -> Answers:
-    """Give each network's embeddings and logits of these rows."""
+    """Return each network's embeddings and logits for these rows."""
     width = stack.embedding_size if stack.embedding_size > 0 else None
     embeddings = layout.split(rows, width)
     logits = layout.split(stack.head(rows, layout), stack.num_classes)

@@ -1,4 +1,4 @@
-"""A plain PyG module of a plugin, S copies of it, behind the interface of a stack."""
+"""S copies of a plugin's plain PyG module, behind the interface of a stack."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from unlearnbench.seeds import seed
 
 @contextmanager
 def global_random_state(key: int, device: torch.device) -> Iterator[None]:
-    """Set the global random state, which PyG's layers and `F.dropout` read, and put it back."""
+    """Set the global random state, which PyG's layers and `F.dropout` read, and restore it afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices, device_type="cuda"):
-        # `torch.manual_seed` would seed every GPU too, also those whose state is not put back.
+        # `torch.manual_seed` would also seed GPUs whose state is not restored.
         torch.default_generator.manual_seed(key)
         if devices:
             with torch.cuda.device(device):
@@ -30,10 +30,10 @@ def global_random_state(key: int, device: torch.device) -> Iterator[None]:
 
 
 class PlainStack(Stack):
-    """S copies of a plugin's module, run one after the other.
+    """S copies of a plugin's module, evaluated one after the other.
 
     Args:
-        build: Makes one module from a generator.
+        build: Builds one module from a generator.
         num_networks: S.
         num_classes: C.
     """
@@ -44,12 +44,12 @@ class PlainStack(Stack):
         self.copies = nn.ModuleList(self._blank() for _ in range(num_networks))
 
     def _blank(self) -> nn.Module:
-        module = self._made(torch.Generator().manual_seed(0))
+        module = self._built(torch.Generator().manual_seed(0))
         for tensor in module.state_dict().values():
             tensor.zero_()
         return module
 
-    def _made(self, generator: torch.Generator) -> nn.Module:
+    def _built(self, generator: torch.Generator) -> nn.Module:
         with global_random_state(generator.initial_seed(), torch.device("cpu")):
             module = self._build(generator)
         for name in ("embed", "head"):
@@ -61,26 +61,26 @@ class PlainStack(Stack):
         return module
 
     def draw(self, generators: Sequence[torch.Generator]) -> None:
-        """Build every network anew, each from its own generator."""
-        self.copies = nn.ModuleList(self._made(generator) for generator in generators)
+        """Build every network again, each from its own generator."""
+        self.copies = nn.ModuleList(self._built(generator) for generator in generators)
 
     def fresh(self) -> Stack:
-        """Give new copies that hold the same parameters, the tensors themselves.
+        """Return new copies that share the parameter tensors.
 
-        A layer of PyG that was made with `cached=True` keeps the adjacency it first saw, of
-        another graph, perhaps with nodes that were to be forgotten.
+        A PyG layer with `cached=True` keeps the adjacency it first saw, of another graph, perhaps
+        with nodes that have been forgotten.
         """
-        again = PlainStack(self._build, len(self.copies), self.num_classes)
-        for copy, module in zip(again.copies, self.copies, strict=True):
+        copies = PlainStack(self._build, len(self.copies), self.num_classes)
+        for copy, module in zip(copies.copies, self.copies, strict=True):
             copy.load_state_dict(module.state_dict(keep_vars=True), assign=True)
-        return again.to(next(self.parameters()).device)
+        return copies.to(next(self.parameters()).device)
 
     def own(self, network: int) -> dict[str, Tensor]:
-        """Give views of one network's parameters and running statistics."""
+        """Return views of one network's parameters and running statistics."""
         return dict(self.copies[network].state_dict())
 
     def embed(self, layout: Layout) -> Tensor:
-        """Run each copy on its graph."""
+        """Evaluate each copy on its graph."""
         return layout.join(
             [
                 self._run(layout.noise, index, 0, module.embed, graph.x, graph.edge_index)
@@ -89,7 +89,7 @@ class PlainStack(Stack):
         )
 
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Run each copy's head on its rows."""
+        """Evaluate each copy's head on its rows."""
         return layout.join(
             [
                 self._run(layout.noise, index, 1, module.head, part)

@@ -1,4 +1,4 @@
-"""Products of many networks' rows with their own weights, differentiable any number of times."""
+"""Products of the rows of many networks with their own weights, differentiable any number of times."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 
 def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Multiply each network's rows with its own weight, one product a network.
+    """Multiply each network's rows by its own weight, one product per network.
 
-    One product a network, not a padded batch: the result of a network then has the same bits
-    whichever networks stand beside it.
+    With one product per network instead of a padded batch, the result of a network has the same bits
+    whatever other networks there are.
 
     Args:
         rows: float [sum(sizes), a].
@@ -28,26 +28,26 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
 
 
 def _parts(rows: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
-    """Cut at the borders of networks: `Tensor.split` does the same after checks that take longer."""
+    """Split between networks; `Tensor.split` does the same after slower checks."""
     parts: Sequence[Tensor] = torch.split_with_sizes(rows, sizes, dim)
     return parts
 
 
 def padded_places(sizes: Sequence[int], device: torch.device) -> tuple[Tensor, int]:
-    """Say where each row lies in a batch padded to the largest network: int64 [sum(sizes)], and its height."""
+    """Return each row's position in a batch padded to the largest network, int64 [sum(sizes)], and its height."""
     height = max(sizes)
     places = [network * height + torch.arange(size, device=device) for network, size in enumerate(sizes)]
     return torch.cat(places), height
 
 
 def padded_product(rows: Tensor, weight: Tensor, places: Tensor, height: int) -> Tensor:
-    """Multiply as `ragged_product`, in one padded batch: for CUDA; bits depend on neighbours.
+    """Multiply as `ragged_product`, in one padded batch: for CUDA; bits depend on the other networks.
 
     Args:
         rows: float [n, a].
         weight: float [S, a, b].
-        places: As `padded_places` gives them.
-        height: Likewise.
+        places: From `padded_places`.
+        height: From `padded_places`.
     """
     count = weight.shape[0]
     batch = rows.new_zeros(count * height, rows.shape[1]).index_copy(0, places, rows)
@@ -56,7 +56,7 @@ def padded_product(rows: Tensor, weight: Tensor, places: Tensor, height: int) ->
 
 
 def owners(sizes: Sequence[int], device: torch.device) -> Tensor:
-    """Say whose each row is: int64 [sum(sizes)]."""
+    """Return the network of each row: int64 [sum(sizes)]."""
     return torch.repeat_interleave(torch.arange(len(sizes), device=device), torch.tensor(list(sizes), device=device))
 
 
@@ -66,7 +66,7 @@ def spread(values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
     Args:
         values: float [S, k].
         sizes: Rows of each network.
-        owner: As `owners` gives it.
+        owner: From `owners`.
     """
     repeated: Tensor = _Spread.apply(values, sizes, owner)  # type: ignore[no-untyped-call]
     return repeated
@@ -92,14 +92,14 @@ class _Product(torch.autograd.Function):
 
 
 class _Outer(torch.autograd.Function):
-    """The gradient of a ragged product with respect to the weights: rows' times grad, a network each."""
+    """The gradient of a ragged product with respect to the weights: rows' times grad for each network."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
         ctx.save_for_backward(left, right)
         ctx.sizes = sizes
         out = left.new_empty(len(sizes), left.shape[1], right.shape[1])
-        # Transposed once, not part by part: the calls take as long as products this small.
+        # Transposed once, not per network: the calls take as long as products this small.
         for a, b, c in zip(_parts(left.t(), sizes, 1), _parts(right, sizes), out.unbind(), strict=True):
             torch.mm(a, b, out=c)
         return out

@@ -1,4 +1,4 @@
-"""Neighbourhoods of batches of nodes, sampled from a graph that is too large to train on whole."""
+"""Sampled neighbourhoods of batches of nodes, for graphs too large for full-batch training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NeighbourSampler:
     directions, so that every layer sees an ordinary graph.
 
     Args:
-        graph: Where to sample from; what is made of it once takes 8 bytes an edge.
+        graph: The graph to sample from; its neighbour lists take 8 bytes per edge.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -27,16 +27,16 @@ class NeighbourSampler:
         self._sources = source[order]
         self._starts = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=source.device)
         torch.cumsum(torch.bincount(target, minlength=graph.num_nodes), dim=0, out=self._starts[1:])
-        # Where a node stands in the batch at hand, -1 outside it; put back after each.
+        # Position of each node in the current batch, -1 outside it; reset after each.
         self._place = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=source.device)
 
     def sample(self, seeds: Tensor, fanouts: Sequence[int], generator: torch.Generator) -> Graph:
-        """Sample around nodes.
+        """Sample the neighbourhood of nodes.
 
         Args:
-            seeds: int64 [b], positions in the graph, all different.
-            fanouts: How many neighbours of a node are drawn at most, without replacement, for each hop.
-            generator: Where chance comes from, on the CPU.
+            seeds: int64 [b], positions in the graph, all distinct.
+            fanouts: For each hop, the largest number of neighbours of a node to draw, without replacement.
+            generator: The random generator, on the CPU.
 
         Returns:
             The induced subgraph; the seeds are its first b nodes, in their order.
@@ -52,12 +52,12 @@ class NeighbourSampler:
         return self.graph.cut_out(nodes, torch.stack([source[inside], target[inside]]))
 
     def batches(self, size: int, fanouts: Sequence[int], generator: torch.Generator) -> Iterator[tuple[Graph, int]]:
-        """Pass once over all nodes in an order that is drawn.
+        """Yield batches of all nodes in random order.
 
         Args:
             size: Seeds of a batch; the last one may have fewer.
-            fanouts: As `sample` takes them.
-            generator: Where chance comes from, on the CPU.
+            fanouts: As in `sample`.
+            generator: The random generator, on the CPU.
 
         Yields:
             The subgraph of a batch and its number of seeds.
@@ -67,7 +67,7 @@ class NeighbourSampler:
             yield self.sample(seeds, fanouts, generator), len(seeds)
 
     def _reached(self, seeds: Tensor, fanouts: Sequence[int], generator: torch.Generator) -> Tensor:
-        """List the seeds and, hop after hop, what was drawn and is new, ascending within a hop."""
+        """Return the seeds and, hop by hop, the new nodes drawn, ascending within a hop."""
         parts, frontier = [seeds], seeds
         self._place[seeds] = 0
         try:
@@ -82,11 +82,11 @@ class NeighbourSampler:
         return nodes
 
     def _drawn(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> Tensor:
-        """Draw neighbours of each node: those with the smallest of random numbers, one an edge."""
+        """Draw neighbours of each node: those with the smallest random numbers, one per edge."""
         source, owner = self._incoming(nodes)
-        rng = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
-        # Chance is below one, so that each node's edges stay together.
-        order = torch.argsort(owner + rng)
+        keys = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
+        # The random keys are below one, so that each node's edges stay together.
+        order = torch.argsort(owner + keys)
         first = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=nodes.device)
         torch.cumsum(torch.bincount(owner, minlength=len(nodes)), dim=0, out=first[1:])
         rank = torch.arange(len(order), device=nodes.device) - first[owner[order]]
@@ -94,7 +94,7 @@ class NeighbourSampler:
         return chosen
 
     def _incoming(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the edges into nodes: positions of their sources, and which of `nodes` each enters."""
+        """Return the edges into nodes: positions of their sources, and the index in `nodes` of their targets."""
         first = self._starts[nodes]
         counts = self._starts[nodes + 1] - first
         owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)

@@ -1,4 +1,4 @@
-"""Sparse matrices with their transpose at hand, and their product with a dense one."""
+"""Constant sparse matrices with a cached transpose, and their product with a dense matrix."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from unlearnbench.graph.sparse_features import is_sparse_enough as is_sparse_eno
 
 
 class SparseMatrix:
-    """A constant sparse matrix, compressed by rows; its transpose is built when it is first needed.
+    """A constant sparse matrix, compressed by rows; its transpose is built at first use.
 
     Args:
         csr: `torch.sparse_csr` [n, m].
-        transposed: `torch.sparse_csr` [m, n], where it is known already.
+        transposed: `torch.sparse_csr` [m, n], if it is known already.
     """
 
     def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
@@ -27,7 +27,7 @@ class SparseMatrix:
 
     @property
     def transposed(self) -> Tensor:
-        """Give the transpose, compressed by rows: only a backward pass needs it."""
+        """The transpose, compressed by rows; only a backward pass needs it."""
         if self._transposed is None:
             counts = self.csr.crow_indices().diff()
             row = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
@@ -37,28 +37,28 @@ class SparseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Give (n, m)."""
+        """The shape (n, m)."""
         return self.csr.shape[0], self.csr.shape[1]
 
     def t(self) -> SparseMatrix:
-        """Give the transpose."""
+        """Return the transpose."""
         return SparseMatrix(self.transposed, self.csr)
 
     def rows(self, first: int, last: int) -> SparseMatrix:
-        """Give the rows from `first` to before `last`; their entries are not copied."""
+        """Return the rows from `first` to before `last`, without copying their entries."""
         starts = self.csr.crow_indices()[first : last + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
         columns, values = self.csr.col_indices()[entries], self.csr.values()[entries]
         return SparseMatrix(_csr(starts - starts[0], columns, values, (last - first, self.csr.shape[1])))
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        """Multiply with a dense [m, k]; can be differentiated any number of times."""
+        """Multiply by a dense [m, k]; differentiable any number of times."""
         product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
         return product
 
 
 def from_entries(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, int]) -> SparseMatrix:
-    """Build from entries in any order; entries of one place are kept apart and add up.
+    """Build from entries in any order; entries at the same position are kept and add up.
 
     Args:
         row: int64 [k].
@@ -93,15 +93,15 @@ def from_dense(dense: Tensor) -> SparseMatrix:
 
 
 def block_diagonal(blocks: Sequence[SparseRows], places: Sequence[int], num_places: int) -> SparseMatrix:
-    """Put rows of several networks in one matrix, those of different networks in different columns.
+    """Combine the rows of several networks in one matrix, with separate columns for each network.
 
     Args:
         blocks: Each network's rows, m columns each.
-        places: Where each one's columns are: those from place * m.
-        num_places: How many places there are.
+        places: Each network's columns begin at place * m.
+        num_places: Number of places.
 
     Returns:
-        A row for each of the blocks' rows, in their order; num_places * m columns.
+        The blocks' rows in their order; num_places * m columns.
     """
     width = blocks[0].num_columns
     starts, at = [blocks[0].starts[:1]], 0
@@ -111,8 +111,8 @@ def block_diagonal(blocks: Sequence[SparseRows], places: Sequence[int], num_plac
     kind = _index_type(at, num_places * width)
     columns = torch.cat([block.columns.to(kind) + place * width for block, place in zip(blocks, places, strict=True)])
     values = torch.cat([block.values for block in blocks])
-    join_plans = torch.cat(starts).to(kind)
-    return SparseMatrix(_csr(join_plans, columns, values, (len(join_plans) - 1, num_places * width)))
+    row_starts = torch.cat(starts).to(kind)
+    return SparseMatrix(_csr(row_starts, columns, values, (len(row_starts) - 1, num_places * width)))
 
 
 def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Trains S networks at once: one loop for stacked models and plain modules alike."""
+"""Training of S networks in lockstep, for stacked models and plain modules alike."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from unlearnbench.task import Task, Training
 def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epochs: Iterable[int]) -> None:
     """Train in place: Adam on the sum of the networks' mean cross-entropies.
 
-    The sum has, for each network, the gradient of its own mean: no parameter of one network
-    meets data of another.
+    The gradient of the sum is, for each network, that of its own mean: no parameter of one
+    network depends on data of another.
 
     Args:
-        stack: The networks, freshly drawn.
-        layout: Their graphs; its noise drives dropout.
-        labels: int64, one a row of the layout.
+        stack: The networks, newly initialised.
+        layout: Their graphs; its noise is the source of dropout.
+        labels: int64, one per row of the layout.
         training: Learning rate and weight decay.
-        epochs: Their numbers, from 0 on.
+        epochs: Their numbers, counted from 0.
     """
     descent = _Descent(stack, training)
     share = _shares([graph.num_nodes for graph in layout.graphs()], labels.device)
@@ -49,23 +49,23 @@ def train_on_batches(
     """Train in place as `train` does, each step on a batch of each network.
 
     Args:
-        stack: The networks, freshly drawn.
+        stack: The networks, newly initialised.
         batches: For each step the subgraph of each network and how many of its first nodes count in the loss;
             the others only pass messages.
-        noise: Drives dropout.
+        noise: Source of dropout.
         training: Learning rate and weight decay.
 
     Returns:
-        The nodes of all subgraphs.
+        The number of nodes of all subgraphs.
     """
     descent, rows = _Descent(stack, training), 0
     for noise.step, batch in enumerate(batches):
         layout = Ragged([graph for graph, _ in batch], noise)
         starts = accumulate(layout.sizes, initial=0)
         counted = [torch.arange(count) + start for (_, count), start in zip(batch, starts, strict=False)]
-        # A head passes no messages: only the nodes that count need one.
+        # A head passes no messages: it is needed only for the nodes that count.
         seeds = [graph.cut_out(torch.arange(count), graph.edge_index[:, :0]) for graph, count in batch]
-        # A layer of PyG that keeps the first adjacency it sees would keep that of another batch.
+        # A PyG layer that caches the first adjacency it sees would keep that of another batch.
         fresh = stack.fresh().train()
         embedded = fresh.embed(layout)[torch.cat(counted).to(noise.device)]
         labels = torch.cat([graph.y for graph in seeds])
@@ -86,17 +86,17 @@ class _Descent:
         )
 
     def step(self, rows: Tensor, labels: Tensor, share: Tensor) -> None:
-        """Go down once: `rows` are logits, `share` is what each counts."""
+        """Take one step: `rows` are logits, `share` are their weights in the loss."""
         losses = functional.cross_entropy(rows[:, : self._stack.num_classes], labels, reduction="none")
-        # The gradients are taken, not accumulated: the first layer's is written to one buffer
-        # again and again, and accumulating would copy it.
+        # The gradients are computed, not accumulated: the first layer's is written to the same buffer
+        # in every step, and accumulating would copy it.
         gradients = torch.autograd.grad((losses * share).sum(), self._parameters, allow_unused=True)
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = _laid_out(gradient, parameter)
         self._optimiser.step()
 
     def finish(self) -> None:
-        """Leave no gradient behind."""
+        """Release all gradients."""
         self._stack.eval()
         for parameter in self._parameters:
             parameter.grad = None
@@ -107,15 +107,15 @@ def _shares(counts: Sequence[int], device: torch.device) -> Tensor:
 
 
 def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
-    # Fused Adam takes a gradient to lie in memory as its parameter does: on a CPU it would read a
-    # transposed one (what einsum in a plugin's module may give) in the wrong order without a word.
+    # Fused Adam assumes that a gradient has its parameter's memory layout: on a CPU it would silently
+    # read a transposed one (einsum in a plugin's module may return it) in the wrong order.
     if gradient is None or gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
 
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
-    """Make S networks of the task's model with all parameters zero."""
+    """Return S networks of the task's model with all parameters zero."""
     make = _maker(task, task.graph)
     return Networks(make, make(num_networks), num_networks)
 
@@ -129,37 +129,37 @@ def train_networks(
     start: Mapping[int, Mapping[str, Tensor]] | None = None,
     step: int = 0,
 ) -> Networks:
-    """Train one network on each graph in lockstep, from scratch unless `start` says from where.
+    """Train one network on each graph in lockstep, from scratch or from the parameters in `start`.
 
-    What network `names[i]` becomes depends on its graph, where it starts, the task's seed, its
-    name, the role and the step alone: on a CPU it has the same bits whichever networks are trained
-    beside it. The optimiser starts anew at every call.
+    Network `names[i]` depends only on its graph, its start, the task's seed, its name, the role
+    and the step: on a CPU it has the same bits whatever networks are trained with it. The
+    optimiser is reset at every call.
 
     Args:
         task: Model, training and seed.
-        graphs: One a network, each with at least one node.
-        names: The networks' numbers, which choose their initial weights and dropout.
-        role: What the networks are for; other roles draw other numbers.
-        start: By a network's number, the parameters it starts from, as `Networks.state` gives them;
-            those not in it are drawn.
-        step: Which of several trainings one after the other this is; other steps draw other dropout.
+        graphs: One per network, each with at least one node.
+        names: The networks' numbers, which determine their initial weights and dropout.
+        role: What the networks are for; different roles draw different random numbers.
+        start: By a network's number, the parameters it starts from, as `Networks.state` returns them;
+            the other networks are drawn.
+        step: Number of this training in a sequence; different steps draw different dropout.
     """
     start = start or {}
     groups = _groups(task.training, graphs)
     if len(groups) == 1:
         return _train_lockstep(task, graphs, names, role, start, step)
     make = _maker(task, graphs[0])
-    whole = Networks(make, make(len(graphs)), len(graphs))
+    networks = Networks(make, make(len(graphs)), len(graphs))
     for places in groups:
         phase = task.phase(f"{role}-{names[places[0]]:03d}") if task.training.one_by_one else nullcontext()
         chosen = [graphs[place] for place in places], [names[place] for place in places]
         with phase:
-            whole.replace(places, _train_lockstep(task, *chosen, role, start, step))
-    return whole
+            networks.replace(places, _train_lockstep(task, *chosen, role, start, step))
+    return networks
 
 
 def _groups(training: Training, graphs: Sequence[Graph]) -> list[list[int]]:
-    """Say which networks are trained together: those that take the same number of steps an epoch."""
+    """Group networks that are trained together: those with the same number of steps per epoch."""
     if training.one_by_one:
         return [[place] for place in range(len(graphs))]
     groups: dict[int, list[int]] = {}
@@ -188,7 +188,7 @@ def _train_lockstep(
     for place, name in enumerate(names):
         if name in start:
             networks.put(place, start[name])
-    # The first step's stream is named as if there were no others.
+    # The role of the first step's stream has no step in it.
     of_step = (step,) if step else ()
     noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
     epochs = task.epochs(task.training.epochs)
@@ -207,7 +207,7 @@ def _train_lockstep(
 def _batches(
     training: Training, graphs: Sequence[Graph], generators: Sequence[torch.Generator], epochs: Iterable[int]
 ) -> Iterator[tuple[tuple[Graph, int], ...]]:
-    """Sample a batch of each graph, step by step; graphs have the same number of batches, and each its own chance."""
+    """Yield a batch of each graph per step; all graphs have as many batches, and each its own random generator."""
     samplers = [NeighbourSampler(graph) for graph in graphs]
     for _ in epochs:
         passes = (
@@ -218,7 +218,7 @@ def _batches(
 
 
 def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
-    # The closure must not reach the task: networks outlive it, and its graph may be forgotten.
+    # The closure must not refer to the task: networks outlive it, and its graph may be forgotten.
     spec, device = task.model, task.device
     num_features, num_classes = graph.num_features, graph.num_classes
     model = spec.build()

@@ -1,4 +1,4 @@
-"""Base models with attention: `gat` and `gatv2`."""
+"""The built-in base models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AttentionSizes(Sizes):
 
 
 class GAT(StackedModel):
-    """Two attention layers, eight heads side by side and then one, and an MLP head."""
+    """Two attention layers, eight concatenated heads and then one, and an MLP head."""
 
     name = "gat"
     version = 1
@@ -39,7 +39,7 @@ class GAT(StackedModel):
         """Sizes, heads and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden, heads = self.params.hidden, self.params.heads
         convolutions = [
             GATConv(num_networks, num_features, heads, hidden // heads, raw=True),
@@ -49,7 +49,7 @@ class GAT(StackedModel):
 
 
 class GATv2(StackedModel):
-    """As `gat`, with scores that depend on source and target together."""
+    """Like `gat`, with scores that depend on source and target jointly."""
 
     name = "gatv2"
     version = 1
@@ -60,7 +60,7 @@ class GATv2(StackedModel):
         """Sizes, heads and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden, heads = self.params.hidden, self.params.heads
         convolutions = [
             GATv2Conv(num_networks, num_features, heads, hidden // heads, raw=True),
@@ -81,7 +81,7 @@ class SAGE(StackedModel):
         """Sizes and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden = self.params.hidden
         convolutions = [SAGEConv(num_networks, num_features, hidden, raw=True), SAGEConv(num_networks, hidden, hidden)]
         return LayeredStack(num_networks, num_classes, self.params, convolutions)
@@ -99,14 +99,14 @@ class GIN(StackedModel):
         """Sizes and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden = self.params.hidden
         convolutions = [GINConv(num_networks, num_features, hidden, raw=True), GINConv(num_networks, hidden, hidden)]
         return LayeredStack(num_networks, num_classes, self.params, convolutions)
 
 
 class MLP(StackedModel):
-    """Two linear layers and an MLP head: no edge is ever looked at, the control for what a graph adds."""
+    """Two linear layers and an MLP head: it uses no edges, as the control for what a graph adds."""
 
     name = "mlp"
     version = 1
@@ -117,14 +117,14 @@ class MLP(StackedModel):
         """Sizes and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden = self.params.hidden
         convolutions = [Linear(num_networks, num_features, hidden, raw=True), Linear(num_networks, hidden, hidden)]
         return LayeredStack(num_networks, num_classes, self.params, convolutions)
 
 
 class JKNet(StackedModel):
-    """Three graph convolutions, their outputs side by side, one linear layer over them and an MLP head."""
+    """Three graph convolutions, one linear layer of their concatenated outputs and an MLP head."""
 
     name = "jknet"
     version = 1
@@ -137,7 +137,7 @@ class JKNet(StackedModel):
         layers: int = Field(default=3, ge=1, description="Graph convolutions.")
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         return JKNetStack(num_networks, num_features, num_classes, self.params)
 
 
@@ -154,7 +154,7 @@ class JKNetStack(LayeredStack):
         super().__init__(num_networks, num_classes, params, convolutions, others={"jump": jump})
 
     def embed(self, layout: Layout) -> Tensor:
-        """Combine what all convolutions give."""
+        """Combine the outputs of all convolutions."""
         rows: Tensor = self.jump(self.outputs(layout), layout)
         return rows
 
@@ -174,7 +174,7 @@ class APPNP(StackedModel):
         alpha: float = Field(default=0.1, ge=0, le=1, description="Probability to go back to the start.")
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         return APPNPStack(num_networks, num_features, num_classes, self.params)
 
 
@@ -191,7 +191,7 @@ class APPNPStack(HeadedStack):
         self._steps, self._alpha = params.steps, params.alpha
 
     def embed(self, layout: Layout) -> Tensor:
-        """Give the propagated rows; neither activation nor dropout follows."""
+        """Return the propagated rows; neither activation nor dropout follows."""
         rows = layout.dropout(torch.relu(self.linear1(layout.features, layout)), self.dropout)
         return pagerank(layout.gcn, self.linear2(rows, layout), self._steps, self._alpha)
 
@@ -210,7 +210,7 @@ class SGC(StackedModel):
         steps: int = Field(default=2, ge=0, description="Propagation steps K.")
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         return SGCStack(num_networks, num_features, num_classes, self.params)
 
 
@@ -224,13 +224,13 @@ class SGCStack(HeadedStack):
         super().__init__(num_networks, num_classes, params, {"conv1": conv1})
 
     def embed(self, layout: Layout) -> Tensor:
-        """Give the linear rows; neither activation nor dropout follows."""
+        """Return the linear layer's output; neither activation nor dropout follows."""
         rows: Tensor = self.conv1(layout.features, layout)
         return rows
 
 
 class GCN(StackedModel):
-    """Two graph convolutions and an MLP head (paper, section "General Settings")."""
+    """Two graph convolutions and an MLP head (GraphRevoker paper, section "General Settings")."""
 
     name = "gcn"
     version = 1
@@ -241,7 +241,7 @@ class GCN(StackedModel):
         """Sizes and dropout."""
 
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:
-        """Make S networks with all parameters zero."""
+        """Build S networks with all parameters zero."""
         hidden = self.params.hidden
         convolutions = [GCNConv(num_networks, num_features, hidden, raw=True), GCNConv(num_networks, hidden, hidden)]
         return LayeredStack(num_networks, num_classes, self.params, convolutions)

@@ -1,4 +1,4 @@
-"""Pairs of positions as single numbers: sorting them takes a fraction of the time and memory of sorting pairs."""
+"""Pairs of positions as single integers, which sort in a fraction of the time and memory that pairs take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def pair_keys(first: Tensor, second: Tensor, num_nodes: int) -> Tensor:
-    """Make a key of each pair: first * n + second, which sorts as the pairs do.
+    """Return the key of each pair, first * n + second: keys sort as the pairs do.
 
     Args:
         first: int64 [k], positions in [0, n).
@@ -21,24 +21,24 @@ def pair_keys(first: Tensor, second: Tensor, num_nodes: int) -> Tensor:
 
 
 def unique_keys(keys: Tensor) -> Tensor:
-    """Give the different keys in ascending order.
+    """Return the distinct keys in ascending order.
 
     Args:
-        keys: int64 [k], contiguous; they are used up: on a CPU they are sorted in place.
+        keys: int64 [k], contiguous; overwritten: on a CPU they are sorted in place.
 
     Returns:
         int64 [at most k].
     """
     if keys.device.type != "cpu":
         return torch.unique(keys)  # type: ignore[no-any-return]
-    # numpy sorts in place and, for whole numbers, several times faster than torch.
+    # numpy sorts in place and, for integers, several times faster than torch.
     keys.numpy().sort()
-    different: Tensor = torch.unique_consecutive(keys)
-    return different
+    distinct: Tensor = torch.unique_consecutive(keys)
+    return distinct
 
 
 def without_loops(keys: Tensor, num_nodes: int) -> Tensor:
-    """Leave out the keys of pairs of a node with itself.
+    """Return the keys without those of self-loops.
 
     Args:
         keys: int64 [k], from `pair_keys`.
@@ -52,6 +52,6 @@ def without_loops(keys: Tensor, num_nodes: int) -> Tensor:
 
 
 def is_loop(keys: Tensor, num_nodes: int) -> Tensor:
-    """Tell which keys are of pairs of a node with itself: bool [k]."""
+    """Return which keys are those of self-loops: bool [k]."""
     # a n + b = a (n + 1) + (b - a), and |b - a| < n.
     return keys % (num_nodes + 1) == 0

@@ -1,4 +1,4 @@
-"""The `Graph` value: features, labels, edges, ids; never changed in place."""
+"""The immutable `Graph`: features, labels, edges and ids."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Split:
     test: Tensor
 
     def parts(self) -> dict[str, Tensor]:
-        """Name the three parts, in the words of messages."""
+        """Return the three parts by the names that messages use."""
         return {"training": self.train, "validation": self.val, "test": self.test}
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph with node labels; positions inside, permanent ids outside.
+    """A graph with node labels: positions within, permanent ids to the outside.
 
     Args:
         x: float32 [n, F], features.
         y: int64 [n], labels in [0, num_classes), -1 where unknown.
-        edge_index: int64 [2, E], positions of source and target; an undirected edge stands
+        edge_index: int64 [2, E], positions of source and target; an undirected edge is stored
             in both directions.
-        ids: int64 [n], the permanent ids of the nodes, all different.
+        ids: int64 [n], the permanent ids of the nodes, all distinct.
         num_classes: How many classes there are, whether or not each occurs here.
-        split: The one split a dataset comes with, if it does; no subgraph has it, so that no
+        split: The split that a dataset comes with, if any; no subgraph has it, so that no
             method learns which nodes are validation or test nodes.
     """
 
@@ -52,22 +52,22 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """Count the nodes, isolated ones too."""
+        """Number of nodes, isolated ones included."""
         return self.ids.shape[0]
 
     @property
     def num_features(self) -> int:
-        """Count the columns of `x`."""
+        """Number of columns of `x`."""
         return self.x.shape[1]
 
     @property
     def num_edges(self) -> int:
-        """Count the columns of `edge_index`: an undirected edge counts twice."""
+        """Number of columns of `edge_index`: an undirected edge counts twice."""
         return self.edge_index.shape[1]
 
     @cached_property
     def sparse_rows(self) -> SparseRows | None:
-        """Give the features compressed by rows where they pay as sparse, else None."""
+        """The features compressed by rows where a sparse product is faster, else None."""
         return compressed(self.x) if is_sparse_enough(self.x) else None
 
     @cached_property
@@ -76,7 +76,7 @@ class Graph:
         return sorted_ids, order
 
     def contains(self, ids: Tensor) -> Tensor:
-        """Tell for each id whether it is a node of this graph: bool, shape of `ids`."""
+        """Return for each id whether it is a node of this graph: bool, shape of `ids`."""
         if self.num_nodes == 0:
             return torch.zeros_like(ids, dtype=torch.bool)
         sorted_ids, _ = self._order
@@ -84,10 +84,10 @@ class Graph:
         return sorted_ids[at] == ids
 
     def positions(self, ids: Tensor) -> Tensor:
-        """Give the positions of ids: int64, shape of `ids`.
+        """Return the positions of ids: int64, shape of `ids`.
 
         Raises:
-            DataError: One of them is not a node of this graph.
+            DataError: An id is not a node of this graph.
         """
         present = self.contains(ids)
         if not bool(present.all()):
@@ -99,10 +99,10 @@ class Graph:
         return order[torch.searchsorted(sorted_ids, ids.contiguous())]
 
     def induced(self, ids: Tensor) -> Graph:
-        """Cut out the subgraph of these nodes and the edges among them, in the order of `ids`.
+        """Return the subgraph induced by these nodes, in the order of `ids`.
 
         Args:
-            ids: int64 [m], all different, nodes of this graph.
+            ids: int64 [m], all distinct, nodes of this graph.
         """
         at = self.positions(ids)
         new = torch.full((self.num_nodes,), -1, dtype=torch.int64, device=self.ids.device)
@@ -113,17 +113,17 @@ class Graph:
         return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
-        """Cut out the subgraph of each of several groups of nodes, one after the other, in one pass over the edges.
+        """Yield the subgraphs induced by several groups of nodes, in one pass over the edges.
 
         Args:
-            ids: int64 [m], all different, nodes of this graph.
-            group: int64 [m], the group of each, from 0 on.
-            wanted: The groups that are cut out.
-            common: int64 [k], all different, nodes that stand in every part, behind its own ones if they are not
-                among them.
+            ids: int64 [m], all distinct, nodes of this graph.
+            group: int64 [m], the group of each, counted from 0.
+            wanted: The groups to yield.
+            common: int64 [k], all distinct, nodes that every subgraph has, after its own nodes unless they are
+                among those.
 
         Yields:
-            For each wanted group what `induced` gives of its nodes, in the order of `ids`, and of `common`.
+            For each wanted group what `induced` returns for its nodes, in the order of `ids`, and `common`.
         """
         at = self.positions(ids)
         shared = at[:0] if common is None else self.positions(common)
@@ -141,23 +141,25 @@ class Graph:
             yield self.cut_out(nodes, new[self.edge_index[:, edges]])
 
     def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        """Find the edges between nodes that stand everywhere, and those that one group alone has, by its number."""
+        """Return the edges between common nodes, and by group number the edges that this group alone has."""
         source, target = self.edge_index
-        free, met = everywhere[source], everywhere[target]
-        of_edge = torch.where(free, owner[target], owner[source])
-        single = (of_edge >= 0) & (free ^ met | ~(free | met) & (owner[source] == owner[target]))
+        common_source, common_target = everywhere[source], everywhere[target]
+        of_edge = torch.where(common_source, owner[target], owner[source])
+        single = (of_edge >= 0) & (
+            common_source ^ common_target | ~(common_source | common_target) & (owner[source] == owner[target])
+        )
         edges = torch.nonzero(single)[:, 0]
         of_edge = of_edge[edges]
         edges = edges[torch.argsort(of_edge, stable=True)]
         counts = torch.bincount(of_edge)
-        return torch.nonzero(free & met)[:, 0], dict(enumerate(edges.split(counts.tolist())))
+        return torch.nonzero(common_source & common_target)[:, 0], dict(enumerate(edges.split(counts.tolist())))
 
     def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
-        """Give some nodes with these edges: a part of their induced subgraph, in the order of `at`.
+        """Return a subgraph of some nodes with the given edges, in the order of `at`.
 
         Args:
-            at: int64 [m], positions in this graph, all different.
-            edge_index: int64 [2, E], positions in the new one.
+            at: int64 [m], positions in this graph, all distinct.
+            edge_index: int64 [2, E], positions in the subgraph.
         """
         y, ids = self.y[at], self.ids[at]
         if self.sparse_rows is None:
@@ -168,14 +170,14 @@ class Graph:
         return _ThinGraph.of(rows, y, edge_index, ids, self.num_classes)
 
     def without(self, ids: Tensor) -> Graph:
-        """Cut out what is left when these nodes and their incident edges are gone."""
+        """Return the graph without these nodes and their incident edges."""
         gone = torch.isin(self.ids, ids)
         return self.induced(self.ids[~gone])
 
     def pairs(self) -> Tensor:
-        """List the different unordered pairs of different nodes that are joined: int64 [p, 2], ids, lower first.
+        """Return the distinct unordered pairs of adjacent nodes: int64 [p, 2], ids, lower first.
 
-        An edge that stands in both directions, or several times, is one pair; self-loops are none.
+        An edge stored in both directions, or several times, is one pair; self-loops are left out.
         """
         sorted_ids, order = self._order
         rank = torch.empty_like(order)
@@ -186,10 +188,10 @@ class Graph:
         return torch.stack([sorted_ids[keys // self.num_nodes], sorted_ids[keys % self.num_nodes]], dim=1)
 
     def unlinked(self, pairs: Tensor) -> Graph:
-        """Leave out every copy of these edges, in both directions; all nodes and all other edges stay.
+        """Return the graph without any copy of these edges, in either direction; all nodes stay.
 
         Args:
-            pairs: int64 [t, 2], ids of the two ends of each; those not joined here change nothing.
+            pairs: int64 [t, 2], ids of the two ends of each; pairs that are not adjacent here are ignored.
         """
         pairs = pairs.to(self.ids.device)
         pairs = pairs[self.contains(pairs).all(dim=1)]
@@ -199,15 +201,15 @@ class Graph:
         return self.with_edges(self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
 
     def with_edges(self, edge_index: Tensor) -> Graph:
-        """Give the same nodes with other edges, int64 [2, E]."""
+        """Return the same nodes with other edges, int64 [2, E]."""
         other = replace(self, edge_index=edge_index)
         if "sparse_rows" in self.__dict__:
-            # The features are the same: so is what was made of them.
+            # The features are the same, and so are their compressed rows.
             other.__dict__["sparse_rows"] = self.sparse_rows
         return other
 
     def without_labels(self) -> Graph:
-        """Give the same graph with every label -1."""
+        """Return the same graph with every label -1."""
         return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
 
     def to(self, device: torch.device) -> Graph:
@@ -236,7 +238,7 @@ class Graph:
 
 
 class _ThinGraph(Graph):
-    """A subgraph that holds its sparse rows alone until someone reads `x`.
+    """A subgraph that holds its sparse rows alone until `x` is read.
 
     Most subgraphs are only ever multiplied as sparse; copying their zeros would take most of the
     time of a prediction.
@@ -244,9 +246,9 @@ class _ThinGraph(Graph):
 
     @classmethod
     def of(cls, rows: SparseRows, y: Tensor, edge_index: Tensor, ids: Tensor, num_classes: int) -> Graph:
-        """Make it of rows that pay as sparse; the rest as in `Graph`."""
+        """Create it from sparse rows; the other arguments are those of `Graph`."""
         graph = object.__new__(cls)
-        # Where cached properties keep what they gave: the rows are there, the dense features are not yet.
+        # Where cached properties keep their values: the rows are there, the dense features are not yet.
         graph.__dict__.update(
             sparse_rows=rows, y=y, edge_index=edge_index, ids=ids, num_classes=num_classes, split=None
         )
@@ -254,21 +256,21 @@ class _ThinGraph(Graph):
 
     @cached_property
     def x(self) -> Tensor:
-        """Give the dense features."""
+        """The dense features."""
         rows = self.sparse_rows
         assert rows is not None
         return rows.dense()
 
-    # `dataclasses.replace` gives a graph of this class with an `x` of its own, which may not be sparse.
+    # `dataclasses.replace` returns a graph of this class with an `x` of its own, which may not be sparse.
 
     @property
     def num_features(self) -> int:
-        """Count the columns of `x`."""
+        """Number of columns of `x`."""
         rows = self.sparse_rows
         return super().num_features if rows is None else rows.num_columns
 
     def without_labels(self) -> Graph:
-        """Give the same graph with every label -1."""
+        """Return the same graph with every label -1."""
         rows = self.sparse_rows
         if rows is None:
             return super().without_labels()

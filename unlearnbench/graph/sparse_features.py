@@ -1,4 +1,4 @@
-"""Features that are mostly zero, compressed by rows: any rows can be picked out of them without looking at a zero."""
+"""Features that are mostly zero, compressed by rows (CSR): rows are selected without touching the zeros."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SPARSE_BELOW = 0.15
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows of which only the entries that are not zero are kept.
+    """Rows of which only the non-zero entries are kept.
 
     Args:
-        starts: int64 [n + 1], where each row's entries begin; the last says how many there are.
+        starts: int64 [n + 1], where each row's entries begin; the last is their number.
         columns: int32 [k], ascending within a row.
         values: [k], none of them zero.
         num_columns: Columns, whether or not each occurs.
@@ -30,15 +30,15 @@ class SparseRows:
 
     @property
     def num_rows(self) -> int:
-        """Count the rows."""
+        """Number of rows."""
         return self.starts.shape[0] - 1
 
     def is_sparse_enough(self) -> bool:
-        """Tell whether these rows pay as sparse."""
+        """Whether a sparse product of these rows is faster than a dense one."""
         return _is_below(len(self.values), self.num_rows * self.num_columns)
 
     def take(self, at: Tensor) -> SparseRows:
-        """Copy the rows at these places, in this order; nothing of the others is kept.
+        """Return a copy of the rows at these positions, in this order.
 
         Args:
             at: int64 [m].
@@ -51,7 +51,7 @@ class SparseRows:
         return SparseRows(starts, self.columns[entry], self.values[entry], self.num_columns)
 
     def dense(self) -> Tensor:
-        """Give the dense matrix [n, num_columns]."""
+        """Return the dense matrix [n, num_columns]."""
         row = torch.repeat_interleave(torch.arange(self.num_rows, device=self.starts.device), self.starts.diff())
         result = self.values.new_zeros(self.num_rows, self.num_columns)
         result[row, self.columns.long()] = self.values
@@ -70,7 +70,7 @@ def compressed(dense: Tensor) -> SparseRows:
 
 
 def is_sparse_enough(dense: Tensor) -> bool:
-    """Tell whether features pay as sparse."""
+    """Whether a sparse product of these features is faster than a dense one."""
     return _is_below(int(torch.count_nonzero(dense)), dense.numel())
 
 

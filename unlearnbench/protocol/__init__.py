@@ -1,4 +1,4 @@
-"""What is equal for every method: splits, requests, the poison."""
+"""What is the same for every method: splits, requests and poison."""
 
 from unlearnbench.protocol.protocol import Protocol as Protocol
 from unlearnbench.protocol.requests import Forget as Forget

@@ -1,4 +1,4 @@
-"""Poison: wrong nodes injected into the training graph, to see what forgetting them repairs."""
+"""Poison: mislabelled nodes injected into the training graph, to measure what forgetting them repairs."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from unlearnbench.graph import Graph
 
 @dataclass(frozen=True)
 class Poison:
-    """What is injected (paper, appendix "Unlearning Power": 100 nodes with a wrong label and 10 random edges each).
+    """How many mislabelled nodes are injected.
 
-    The paper does not say what features an injected node has, nor relative to what its label is
+    The GraphRevoker paper (appendix "Unlearning Power") injects 100 nodes with a wrong label and 10 random edges each.
+    It does not say what features an injected node has, nor relative to what its label is
     wrong: here it copies the features of a random training node and has any other label than
     that node's.
 
     Args:
         nodes: Nodes injected.
-        edges: Undirected edges of each, to different training nodes.
+        edges: Undirected edges of each, to distinct training nodes.
     """
 
     nodes: int = 100
     edges: int = 10
 
     def canonical(self) -> dict[str, Any]:
-        """Give the plain values a cell's key is made of."""
+        """Return the plain values that enter a cell's key."""
         return asdict(self)
 
 
 def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generator) -> tuple[Graph, Tensor]:
-    """Add wrong nodes to a graph.
+    """Add mislabelled nodes to a graph.
 
     Args:
         graph: The graph; it is not changed.
-        train: int64 [m], ids of the training nodes: whom they are copied from and joined to.
-        poison: How many of what.
-        generator: Where chance comes from.
+        train: int64 [m], ids of the training nodes, which features are copied from and edges lead to.
+        poison: How many nodes and edges.
+        generator: The random generator.
 
     Returns:
-        The graph with the injected nodes behind its own, and their ids, int64 [poison.nodes],
+        The graph with the injected nodes after its own, and their ids, int64 [poison.nodes],
         larger than every other id.
 
     Raises:
@@ -64,11 +65,11 @@ def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generat
     source = torch.repeat_interleave(torch.arange(poison.nodes), poison.edges) + graph.num_nodes
     ids = torch.arange(poison.nodes) + int(graph.ids.max()) + 1
     edges = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
-    whole = Graph(
+    poisoned = Graph(
         torch.cat([graph.x, graph.x[copied]]),
         torch.cat([graph.y, y]),
         torch.cat([graph.edge_index, edges], dim=1),
         torch.cat([graph.ids, ids]),
         graph.num_classes,
     )
-    return whole, ids
+    return poisoned, ids

@@ -1,4 +1,4 @@
-"""The protocol: all that must be equal for every method: splits, request, queries."""
+"""The protocol: splits, request and queries, which must be the same for every method."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Protocol:
         version: Bumped when the same settings would give other splits, requests or views.
         forget: What is forgotten.
         own_split: Whether every repetition uses the split that the dataset comes with.
-        poison: What is injected into the training graph, and then is the request; None: nothing.
+        poison: What is injected into the training graph and then requested to be forgotten; None: nothing.
     """
 
     name: str = "www24"
@@ -38,13 +38,13 @@ class Protocol:
     poison: Poison | None = None
 
     def number_of(self, graph: Graph) -> int:
-        """Give how many nodes, or edges, of a graph are to be forgotten."""
+        """Return how many nodes, or edges, of a graph are to be forgotten."""
         if self.poison is not None:
             return self.poison.nodes
         return self.forget.number_of(graph.num_nodes if self.forget.kind == "node" else len(graph.pairs()))
 
     def canonical(self) -> dict[str, Any]:
-        """Give the plain values a cell's key is made of."""
+        """Return the plain values that enter a cell's key."""
         folds = [(FOLDS - VALIDATION_FOLDS - TEST_FOLDS) / FOLDS, VALIDATION_FOLDS / FOLDS, TEST_FOLDS / FOLDS]
         values = {
             "name": self.name,
@@ -62,10 +62,10 @@ class RepetitionData:
     """The data of one repetition.
 
     Args:
-        graph: The dataset, with what was injected.
-        split: Its parts; what was injected is among the training nodes.
+        graph: The dataset, with the injected nodes if any.
+        split: Its parts; injected nodes are training nodes.
         request: What must be forgotten.
-        clean: The training nodes without what was injected; None: nothing was.
+        clean: The training nodes without the injected ones; None: nothing was injected.
     """
 
     graph: Graph
@@ -75,7 +75,7 @@ class RepetitionData:
 
 
 def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> RepetitionData:
-    """Make the data of a repetition, the same for every method and model.
+    """Return the data of a repetition, the same for every method and model.
 
     Args:
         protocol: Its settings.
@@ -90,16 +90,16 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
         return RepetitionData(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
-    whole, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
-    poisoned = replace(parts, train=torch.cat([parts.train, ids]))
-    return RepetitionData(whole, poisoned, Request(ids), parts.train)
+    injected, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
+    with_injected = replace(parts, train=torch.cat([parts.train, ids]))
+    return RepetitionData(injected, with_injected, Request(ids), parts.train)
 
 
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
-    """Give the split the dataset comes with, else folds: repetition r tests on fold r of ten.
+    """Return the split that the dataset comes with, else folds: repetition r tests on fold r of ten.
 
-    Ten repetitions test every labelled node once; the next ten use new folds. With a split of
-    the dataset's own, repetitions differ in their seeds and requests alone.
+    Ten repetitions test every labelled node once; the next ten use new folds. With the
+    dataset's own split, repetitions differ only in their seeds and requests.
 
     Args:
         graph: The dataset.
@@ -138,5 +138,5 @@ def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset:
 
 
 def task_seed(base: int, dataset: str, repetition: int) -> int:
-    """Give the seed of a repetition's tasks, the same for every method and model."""
+    """Return the seed of a repetition's tasks, the same for every method and model."""
     return seeds.seed(base, "task", dataset, repetition)

@@ -1,4 +1,4 @@
-"""Requests: what must be forgotten, how it was drawn, and what is left afterwards."""
+"""Requests: what must be forgotten, how it is drawn, and the graph without it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Kind = Literal["node", "edge"]
 
 @dataclass(frozen=True)
 class Forget:
-    """How much to forget, as the user said it; exactly one of `ratio`, `count` and `ids` is set.
+    """What the user asks to forget; exactly one of `ratio`, `count` and `ids` is set.
 
     Args:
-        ratio: Share of all nodes of the graph, or of all pairs that are joined, 0 < ratio < 1, rounded
+        ratio: Share of all nodes of the graph, or of all adjacent pairs, 0 < ratio < 1, rounded
             half up (paper, section "Unlearning Efficiency Settings": 0.5 % of the node set).
         count: Number of nodes, or of pairs.
-        ids: Permanent ids of training nodes, or pairs of them that are joined.
+        ids: Permanent ids of training nodes, or adjacent pairs of them.
         kind: Whether nodes are forgotten or edges; an edge is a pair of nodes, whatever its direction
-            and however often it stands in the graph.
+            and however often it is stored.
     """
 
     ratio: float | None = 0.005
@@ -61,26 +61,26 @@ class Forget:
             loop = next(a for a, b in self._pairs() if a == b)
             raise UsageError(f"`forget` {loop}-{loop}: a self-loop is no edge between two nodes.", "Leave it out.")
         named = ["-".join(map(str, pair)) for pair in self._pairs()] or [str(one) for one in self.ids]
-        twice = next((one for one in named if named.count(one) > 1), None)
-        if twice is not None:
-            raise UsageError(f"`forget` names {twice} twice.", "Leave one out.")
+        duplicate = next((one for one in named if named.count(one) > 1), None)
+        if duplicate is not None:
+            raise UsageError(f"`forget` names {duplicate} twice.", "Leave one out.")
         ends = [end for one in self.ids for end in (one if isinstance(one, tuple) else (one,))]
-        strange = next((end for end in ends if not -(2**63) <= end < 2**63), None)
-        if strange is not None:
-            raise UsageError(f"`forget` {strange}: not the id of a node.", "Ids are whole numbers of 64 bits.")
+        invalid = next((end for end in ends if not -(2**63) <= end < 2**63), None)
+        if invalid is not None:
+            raise UsageError(f"`forget` {invalid}: not the id of a node.", "Ids are whole numbers of 64 bits.")
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Give the pairs named, lower id first."""
+        """Return the named pairs, lower id first."""
         return [(min(one), max(one)) for one in self.ids or () if isinstance(one, tuple)]
 
     def number_of(self, total: int) -> int:
-        """Give how many of `total` nodes, or pairs, of a graph are to be forgotten."""
+        """Return how many of a graph's `total` nodes, or pairs, are to be forgotten."""
         if self.ids is not None:
             return len(self.ids)
         return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, total)
 
     def canonical(self) -> dict[str, Any]:
-        """Give the plain values a cell's key is made of."""
+        """Return the plain values that enter a cell's key."""
         if self.ids is not None:
             named = sorted(map(list, self._pairs())) if self.kind == "edge" else sorted(self.ids)
             return {"kind": self.kind, "ids": named}
@@ -103,7 +103,7 @@ class Request:
     kind: Kind = "node"
 
     def apply(self, graph: Graph) -> Graph:
-        """Give the graph without the nodes of the request and their incident edges, or without its edges.
+        """Return the graph without the nodes of the request and their incident edges, or without its edges.
 
         Raises:
             UsageError: A node or an edge of the request is not in the graph: a request is served whole or
@@ -140,7 +140,7 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
         forget: How much, or which.
         train_ids: int64 [m], ids of the training nodes.
         num_nodes: Nodes of the whole graph: what a ratio is a share of.
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Raises:
         UsageError: The request would be empty, would be larger than the training set, or names
@@ -148,10 +148,10 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
     """
     if forget.ids is not None:
         ids = torch.tensor(forget.ids, dtype=torch.int64)
-        strange = ids[~torch.isin(ids, train_ids)]
-        if len(strange):
+        unknown = ids[~torch.isin(ids, train_ids)]
+        if len(unknown):
             raise UsageError(
-                f"`forget` {int(strange[0])}: not a training node of this repetition.",
+                f"`forget` {int(unknown[0])}: not a training node of this repetition.",
                 "Only training nodes can be forgotten; other repetitions have other training nodes (`seeds`).",
             )
         _check_room(len(ids), train_ids)
@@ -163,13 +163,13 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
 
 
 def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Generator) -> Request:
-    """Draw a request uniformly from the pairs of training nodes that are joined, or take the pairs named.
+    """Draw a request uniformly from the adjacent pairs of training nodes, or take the pairs named.
 
     Args:
         forget: How much, or which.
         train: The subgraph of the training nodes.
         num_pairs: Pairs of the whole graph: what a ratio is a share of.
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Raises:
         UsageError: The request would be empty, there are fewer edges between training nodes, or it
@@ -179,10 +179,10 @@ def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Ge
     if forget.ids is not None:
         wanted = torch.tensor(forget.ids, dtype=torch.int64).sort(dim=1).values.unique(dim=0)
         known = {tuple(pair) for pair in pairs.tolist()}
-        strange = [pair for pair in wanted.tolist() if tuple(pair) not in known]
-        if strange:
+        unknown = [pair for pair in wanted.tolist() if tuple(pair) not in known]
+        if unknown:
             raise UsageError(
-                f"`forget` {strange[0][0]}-{strange[0][1]}: no edge between training nodes of this repetition.",
+                f"`forget` {unknown[0][0]}-{unknown[0][1]}: no edge between training nodes of this repetition.",
                 "Only edges between training nodes can be forgotten; other repetitions have others (`seeds`).",
             )
         return Request(wanted, "edge")
@@ -208,7 +208,7 @@ def _number(forget: Forget, total: int) -> int:
 
 
 def rounded_half_up(ratio: float, number: int) -> int:
-    """Give `ratio * number` rounded half up, of the ratio as it is written: 0.145 of 100 is 15."""
+    """Return `ratio * number` rounded half up, with the ratio as it is written: 0.145 of 100 is 15."""
     exact = decimal.Decimal(repr(ratio)) * number
     return int(exact.quantize(decimal.Decimal(1), rounding=decimal.ROUND_HALF_UP))
 

@@ -1,6 +1,6 @@
-"""Tests and intervals over the repetitions of an experiment: numbers in, numbers out.
+"""Statistical tests and intervals over the repetitions of an experiment.
 
-What cannot be computed is None with a reason beside it, never nan. docs/statistics.md says which
+What cannot be computed is None with a reason, never nan. docs/statistics.md explains which
 question each function answers, and what it cannot show.
 """
 

@@ -1,4 +1,4 @@
-"""The few statistics that tables need; none depends on the order of its input."""
+"""Means and standard deviations for tables; none depends on the order of its input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Give the mean, rounded once; None of nothing."""
+    """Return the mean, rounded once; None if there are no values."""
     known = list(values)
     return float(statistics.mean(known)) if known else None
 
 
 def sample_sd(values: Iterable[float]) -> float | None:
-    """Give the sample standard deviation (divisor n - 1), rounded once; None of fewer than two."""
+    """Return the sample standard deviation (divisor n - 1), rounded once; None for fewer than two values."""
     known = list(values)
     return float(statistics.stdev(known)) if len(known) > 1 else None
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
-    """Give the geometric mean of positive numbers; None of nothing."""
+    """Return the geometric mean of positive numbers; None if there are none."""
     known = list(values)
     return math.exp(math.fsum(math.log(value) for value in known) / len(known)) if known else None

@@ -1,4 +1,4 @@
-"""Do two groups of runs differ as distributions, given nothing but their pairwise distances?"""
+"""Energy tests: whether two groups of runs differ in distribution, from their pairwise distances alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Energy:
-    """An energy statistic and what it is made of, in the unit of the distances.
+    """An energy statistic and its terms, in the unit of the distances.
 
     Args:
         statistic: 2 across - first - second; about 0 where both sides have one distribution.
@@ -38,13 +38,13 @@ class Energy:
 
 @dataclass(frozen=True)
 class Permutation:
-    """What a permutation test of an energy statistic found.
+    """The result of a permutation test of an energy statistic.
 
     Args:
         energy: The statistic of the runs as they are labelled.
         p: (1 + relabellings at least as extreme) / (1 + relabellings).
-        relabellings: How many others were looked at.
-        exact: Whether these are all there are.
+        relabellings: How many other labellings were evaluated.
+        exact: Whether these are all that exist.
         reason: Why p is None; empty otherwise.
     """
 
@@ -64,20 +64,20 @@ def energy_statistic(
     means over pairs of different runs (the U-statistic, so it may fall below 0).
 
     Args:
-        distance_matrix: [n, n], symmetric; the diagonal is not looked at.
+        distance_matrix: [n, n], symmetric; the diagonal is ignored.
         labels: n values: 0 for the first side (A), 1 for the second (G).
-        leave_out: [n, n], symmetric; true for pairs that never count, as runs of equal seeds.
+        leave_out: [n, n], symmetric; true for pairs to ignore, such as runs of equal seeds.
 
     Raises:
         UsageError: Shapes or labels do not fit.
     """
     distances, used = _checked(distance_matrix, leave_out)
-    marks = np.asarray(labels)
-    if marks.shape != (len(distances),) or not np.isin(marks, (0, 1)).all():
-        raise UsageError(f"{marks.size} labels for {len(distances)} runs.", "One label a run is needed, 0 or 1.")
+    sides = np.asarray(labels)
+    if sides.shape != (len(distances),) or not np.isin(sides, (0, 1)).all():
+        raise UsageError(f"{sides.size} labels for {len(distances)} runs.", "One label a run is needed, 0 or 1.")
     if not np.isfinite(distances[used]).all():
         return Energy(reason="a distance is not a finite number")
-    means = _means(distances, used, (marks == 0)[None])[:, 0]
+    means = _means(distances, used, (sides == 0)[None])[:, 0]
     if np.isnan(means).any():
         return Energy(reason="a side, or the space between the sides, has no pair of runs")
     across, first, second = (float(value) for value in means)
@@ -93,14 +93,14 @@ def permutation_test(
 ) -> Permutation:
     """Test whether two groups of runs have one distribution, by exchanging the labels of runs.
 
-    All relabellings are looked at if there are no more than `permutations` others. Exact where
-    all runs are independent. Pairs left out are left out under every relabelling; one that leaves
-    a side without a pair says nothing and does not count.
+    All relabellings are evaluated if there are no more than `permutations` others. The test is
+    exact where all runs are independent. Pairs left out are left out under every relabelling; a
+    relabelling that leaves a side without a pair does not count.
 
     Args:
         distance_matrix: [n, n], symmetric; the runs of the first side come first.
         sizes: Runs of the first and of the second side.
-        generator: Draws relabellings; unused where all are looked at.
+        generator: Draws relabellings; unused where all are evaluated.
         permutations: How many are drawn.
         leave_out: See `energy_statistic`.
 
@@ -115,21 +115,21 @@ def permutation_test(
             "Both sides need a run, together as many as the matrix has rows; one permutation or more.",
         )
     labels = np.repeat((0, 1), sizes)
-    energy = energy_statistic(distances, [int(mark) for mark in labels], leave_out)
+    energy = energy_statistic(distances, [int(label) for label in labels], leave_out)
     if energy.statistic is None:
         return Permutation(energy, reason=energy.reason)
     exact = math.comb(len(distances), first) - 1 <= permutations
     sides = _all_sides(len(distances), first) if exact else _drawn_sides(labels == 0, generator, permutations)
     across, within, others = _means(distances, used, sides)
-    found = 2 * across - within - others
-    found = found[~np.isnan(found)]
+    statistics = 2 * across - within - others
+    statistics = statistics[~np.isnan(statistics)]
     scale = float(np.abs(distances[used]).max())
-    extreme = int((found >= energy.statistic - _ROUNDING * scale).sum())
-    return Permutation(energy, (1 + extreme) / (1 + len(found)), len(found), exact)
+    extreme = int((statistics >= energy.statistic - _ROUNDING * scale).sum())
+    return Permutation(energy, (1 + extreme) / (1 + len(statistics)), len(statistics), exact)
 
 
 def _checked(distance_matrix: ArrayLike, leave_out: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
-    """Give the distances and which pairs count."""
+    """Return the distances and which pairs count."""
     distances = np.asarray(distance_matrix, dtype=np.float64)
     n = len(distances) if distances.ndim == 2 else 0
     if distances.shape != (n, n) or not np.allclose(distances, distances.T, rtol=1e-9, equal_nan=True):
@@ -158,15 +158,15 @@ def _means(distances: Floats, used: NDArray[np.bool_], sides: NDArray[np.bool_])
     weighed = np.where(used, distances, 0.0)
     first = sides.astype(np.float64)
     pairs = ((first, 1 - first), (first, first), (1 - first, 1 - first))
-    found = np.full((3, len(sides)), np.nan)
-    for row, (left, right) in zip(found, pairs, strict=True):
+    means = np.full((3, len(sides)), np.nan)
+    for row, (left, right) in zip(means, pairs, strict=True):
         sums, numbers = (np.einsum("kn,kn->k", left @ matrix, right) for matrix in (weighed, counts))
         np.divide(sums, numbers, out=row, where=numbers > 0)
-    return found
+    return means
 
 
 def _all_sides(n: int, first: int) -> NDArray[np.bool_]:
-    """List every choice of the first side but the one that stands, which comes first."""
+    """Return every choice of the first side except the actual one, which comes first."""
     chosen = list(combinations(range(n), first))[1:]
     sides = np.zeros((len(chosen), n), dtype=bool)
     for row, members in zip(sides, chosen, strict=True):
@@ -174,22 +174,22 @@ def _all_sides(n: int, first: int) -> NDArray[np.bool_]:
     return sides
 
 
-def _drawn_sides(standing: NDArray[np.bool_], generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    return generator.permuted(np.tile(standing, (count, 1)), axis=1)
+def _drawn_sides(actual: NDArray[np.bool_], generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    return generator.permuted(np.tile(actual, (count, 1)), axis=1)
 
 
 Numbers = NDArray[np.float64]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 def distances(probabilities: Numbers) -> Numbers:
-    """Measure how far runs are apart: the root of the mean Jensen-Shannon divergence over nodes.
+    """Return the distances between runs: the root of the mean Jensen-Shannon divergence over nodes.
 
     The root is a metric of negative type, so that the energy statistic is zero for equal
     distributions alone.
 
     Args:
-        probabilities: [R, n, C]: of R runs, for n nodes.
+        probabilities: [R, n, C], predicted by R runs for n nodes.
 
     Returns:
         [R, R], roots of nats, symmetric, zero on the diagonal.
@@ -204,13 +204,13 @@ def distances(probabilities: Numbers) -> Numbers:
     return result
 
 
-def energy(matrix: Numbers, one: Places, other: Places) -> float:
-    """Give the energy statistic of two sets of runs.
+def energy(matrix: Numbers, one: Indices, other: Indices) -> float:
+    """Return the energy statistic of two sets of runs.
 
     Args:
         matrix: Distances of all runs.
-        one: Places of A's runs, at least two.
-        other: Places of G's.
+        one: Indices of A's runs, at least two.
+        other: Indices of G's.
     """
     sides, labels = _sides(matrix, one, other)
     statistic = energy_statistic(sides, labels).statistic
@@ -218,8 +218,8 @@ def energy(matrix: Numbers, one: Places, other: Places) -> float:
     return statistic
 
 
-def differ_p(matrix: Numbers, one: Places, other: Places, permutations: int, rng: np.random.Generator) -> float:
-    """Give the p of the hypothesis that both sets are draws of one distribution, by permuting run labels."""
+def differ_p(matrix: Numbers, one: Indices, other: Indices, permutations: int, rng: np.random.Generator) -> float:
+    """Return the p-value of the hypothesis that both sets have one distribution, by permuting run labels."""
     sides, _ = _sides(matrix, one, other)
     p = permutation_test(sides, (len(one), len(other)), rng, permutations).p
     assert p is not None
@@ -227,32 +227,32 @@ def differ_p(matrix: Numbers, one: Places, other: Places, permutations: int, rng
 
 
 def nearer_p(
-    matrix: Numbers, one: Places, other: Places, target: Places, permutations: int, rng: np.random.Generator
+    matrix: Numbers, one: Indices, other: Indices, target: Indices, permutations: int, rng: np.random.Generator
 ) -> float:
-    """Give the p of the hypothesis that `one` is no nearer to `target` than `other` is.
+    """Return the p-value of the hypothesis that `one` is no nearer to `target` than `other` is.
 
     Runs of `one` and `other` that have the same seed belong together: a permutation exchanges
     some of these pairs. Two runs with one seed are never compared.
 
     Args:
         matrix: Distances of all runs.
-        one: Places of the runs that are said to be nearer.
-        other: Places of the runs with the same seeds, in the same order.
-        target: Places of the runs they are near to.
+        one: Indices of the runs that the alternative holds to be nearer.
+        other: Indices of the runs with the same seeds, in the same order.
+        target: Indices of the runs to which the distance is taken.
         permutations: How many.
-        rng: Where permutations come from.
+        rng: Draws the permutations.
     """
-    seen = energy(matrix, other, target) - energy(matrix, one, target)
+    observed = energy(matrix, other, target) - energy(matrix, one, target)
     larger = 0
     for _ in range(permutations):
         swap = rng.random(len(one)) < 0.5
         left, right = np.where(swap, other, one), np.where(swap, one, other)
         # Sums of the same distances in another order differ by rounding; they count as equal.
-        larger += energy(matrix, right, target) - energy(matrix, left, target) >= seen - 1e-12 * matrix.max()
+        larger += energy(matrix, right, target) - energy(matrix, left, target) >= observed - 1e-12 * matrix.max()
     return (larger + 1) / (permutations + 1)
 
 
-def _sides(matrix: Numbers, one: Places, other: Places) -> tuple[Numbers, list[int]]:
+def _sides(matrix: Numbers, one: Indices, other: Indices) -> tuple[Numbers, list[int]]:
     both = np.concatenate([one, other])
     return matrix[np.ix_(both, both)], [0] * len(one) + [1] * len(other)
 

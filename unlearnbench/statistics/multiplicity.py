@@ -1,4 +1,4 @@
-"""Many tests at once: the chance of a single false finding is kept."""
+"""Multiple testing: the family-wise error rate is controlled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Statistics 6, 1979. It needs no independence.
 
     Args:
-        p_values: One a test; None or nan where a test could not be made. Such a test stays None
+        p_values: One per test; None or nan where a test could not be made. Such a test stays None
             and does not count in the family.
 
     Raises:

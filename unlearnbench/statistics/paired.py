@@ -1,4 +1,4 @@
-"""Differences within repetitions whose training sets overlap: is there one, is it small, what next?"""
+"""Paired differences over repetitions whose training sets overlap: tests, equivalence and prediction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EQUAL = "all values are equal: the variance is taken to be 0"
 
 @dataclass(frozen=True)
 class Paired:
-    """What a corrected paired t-test found, in the unit of the differences.
+    """The result of a corrected paired t-test, in the unit of the differences.
 
     Args:
         n: Differences, R.
@@ -49,14 +49,14 @@ class Paired:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """What two one-sided tests found, in the unit of the differences.
+    """The result of two one-sided tests, in the unit of the differences.
 
     Args:
         paired: Mean, standard error and interval of the same differences.
-        margin: The true mean is asked to lie strictly between -margin and +margin.
+        margin: The alternative is that the true mean lies strictly between -margin and +margin.
         p: The larger of the two one-sided p-values.
         passes: Whether p is below .05.
-        smallest_margin: These differences pass exactly at the margins above it.
+        smallest_margin: These differences pass at exactly the margins above it.
         detectable: The smallest true difference that the two-sided test would find with 80 %
             power, if the true standard error were the observed one.
     """
@@ -71,7 +71,7 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Where one further value is expected.
+    """The prediction interval of one further value.
 
     Args:
         n: Values, R.
@@ -96,7 +96,7 @@ def corrected_paired_t(differences: Sequence[float], test_share_over_train: floa
     Learning 52, 2003, section 3, the corrected resampled t-test).
 
     Args:
-        differences: One finite number a repetition, any unit.
+        differences: One finite number per repetition, any unit.
         test_share_over_train: n_test/n_train, 1/7 for ten folds of 0.7 / 0.2 / 0.1; 0 where all
             repetitions share one split and differ in seeds alone.
 
@@ -125,14 +125,14 @@ def corrected_paired_t(differences: Sequence[float], test_share_over_train: floa
 
 
 def equivalence(differences: Sequence[float], ratio: float, margin: float) -> Equivalence:
-    """Test whether the mean of paired differences is shown to lie within a margin (TOST).
+    """Test whether the mean of paired differences lies within a margin (TOST).
 
     Two one-sided t-tests (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987)
-    with the variance of `corrected_paired_t`. Not to be significantly different shows nothing of
-    this kind.
+    with the variance of `corrected_paired_t`. A difference that is not significant does not show
+    equivalence.
 
     Args:
-        differences: One finite number a repetition.
+        differences: One finite number per repetition.
         ratio: n_test/n_train, see `corrected_paired_t`.
         margin: Positive, in the unit of the differences.
 
@@ -158,7 +158,7 @@ def equivalence(differences: Sequence[float], ratio: float, margin: float) -> Eq
 def detectable_difference(
     standard_error: float, degrees_of_freedom: int, power: float = 0.8, alpha: float = ALPHA
 ) -> float:
-    """Find the smallest true difference that a two-sided t-test finds with a given power.
+    """Return the smallest true difference that a two-sided t-test detects with a given power.
 
     The non-central t distribution is solved for its centre, which is the difference over the
     standard error.
@@ -188,23 +188,23 @@ def detectable_difference(
     critical = float(student.ppf(1 - alpha / 2, degrees_of_freedom))
 
     # The square of t is F: both tails at once, where scipy's own t is nan in the far one.
-    def lack(centre: float) -> float:
+    def shortfall(centre: float) -> float:
         return float(ncf.sf(critical**2, 1, degrees_of_freedom, centre**2)) - power
 
     high = critical
-    while lack(high) < 0:
+    while shortfall(high) < 0:
         high *= 2
-    return float(brentq(lack, 1e-9, high, xtol=1e-10)) * standard_error
+    return float(brentq(shortfall, 1e-9, high, xtol=1e-10)) * standard_error
 
 
 def prediction_interval(values: Sequence[float]) -> Prediction:
-    """Say where the value of one further split is expected: mean +- t sd sqrt(1 + 1/R), 95 %.
+    """Return the 95 % prediction interval of the value of one further split: mean +- t sd sqrt(1 + 1/R).
 
     The textbook interval for one more draw from a normal distribution. Splits of one graph share
     nodes, so that it holds for a further split of that graph, not for another graph.
 
     Args:
-        values: One finite number a split.
+        values: One finite number per split.
     """
     numbers, mean, deviation, reason = _moments(values)
     if mean is None or deviation is None or deviation == 0:
@@ -218,7 +218,7 @@ def prediction_interval(values: Sequence[float]) -> Prediction:
 
 
 def _moments(values: Sequence[float]) -> tuple[NDArray[np.float64], float | None, float | None, str]:
-    """Give the values, their mean, their sample standard deviation, and why one is missing or 0."""
+    """Return the values, their mean, their sample standard deviation, and why one is missing or 0."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1:
         raise UsageError(f"Values of shape {numbers.shape}.", "One number a repetition is needed: shape [R].")

@@ -1,4 +1,4 @@
-"""Does a score go up (or down) along ordered conditions?"""
+"""Page's test: whether a score rises (or falls) along ordered conditions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DIRECTIONS: Sequence[str] = ("increasing", "decreasing")
 
 @dataclass(frozen=True)
 class Trend:
-    """What Page's test found.
+    """The result of Page's test.
 
     Args:
         repetitions: Rows.
         conditions: Columns.
-        direction: What was asked: increasing or decreasing along the columns.
-        statistic: Page's L, with ranks of the columns in the direction asked.
+        direction: The trend tested: increasing or decreasing along the columns.
+        statistic: Page's L, with ranks of the columns in this direction.
         p: One-sided.
         method: exact or asymptotic.
         reason: Why something above is None, or is a limit; empty otherwise.
@@ -45,7 +45,7 @@ def page_trend(table: ArrayLike, direction: Literal["increasing", "decreasing"] 
 
     Args:
         table: [repetitions, conditions], conditions in their order; 2 rows and 3 columns or more.
-        direction: The trend asked for; it must be chosen before the numbers are seen.
+        direction: The trend to test; it must be chosen before the numbers are seen.
 
     Raises:
         UsageError: Another direction, or not a table.
@@ -62,7 +62,7 @@ def page_trend(table: ArrayLike, direction: Literal["increasing", "decreasing"] 
         return Trend(rows, columns, direction, reason="a value is not a finite number")
     from scipy.stats import page_trend_test
 
-    found = page_trend_test(values if direction == "increasing" else values[:, ::-1])
+    test = page_trend_test(values if direction == "increasing" else values[:, ::-1])
     if (values == values[:, :1]).all():
-        return Trend(rows, columns, direction, float(found.statistic), 1.0, reason="no repetition varies")
-    return Trend(rows, columns, direction, float(found.statistic), float(found.pvalue), str(found.method))
+        return Trend(rows, columns, direction, float(test.statistic), 1.0, reason="no repetition varies")
+    return Trend(rows, columns, direction, float(test.statistic), float(test.pvalue), str(test.method))

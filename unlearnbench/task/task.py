@@ -1,7 +1,7 @@
-"""What a method gets to see: the task it is trained on and the queries it answers.
+"""What a method sees: the task it is trained on and the queries it answers.
 
-Only the harness makes tasks and queries. A task holds training nodes and nothing else; a
-query holds the retained training nodes and the nodes asked for, without labels.
+Only the harness creates tasks and queries. A task holds training nodes and nothing else; a
+query holds the retained training nodes and the nodes to predict, without labels.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ModelSpec = Spec
 class View(Enum):
     """Which graph a member passes messages over when it predicts.
 
-    `TARGETS`: the subgraph of the nodes asked for. `SHARD`: the member's own training nodes
-    and the nodes asked for. `FULL`: all retained training nodes and the nodes asked for.
+    `TARGETS`: the subgraph of the nodes to predict. `SHARD`: the member's own training nodes
+    and the nodes to predict. `FULL`: all retained training nodes and the nodes to predict.
     """
 
     TARGETS = "targets"
@@ -42,13 +42,13 @@ class View(Enum):
 
 @dataclass(frozen=True, eq=False)
 class ShardGroup:
-    """Shards whose members are trained at once, and all that their members depend on beside the task.
+    """Shards whose members are trained together, and all that these depend on apart from the task.
 
     Args:
         shards: Their numbers.
         ids: int64, the ids of each shard's nodes, in the order of its subgraph.
-        beside: What the method holds beside members for these shards before they are trained: see
-            `Sharded.beside`.
+        extra_state: What else the method holds for these shards before training: see
+            `Sharded.extra_state`.
     """
 
     shards: tuple[int, ...]
@@ -58,12 +58,12 @@ class ShardGroup:
 
 @dataclass(frozen=True, eq=False)
 class TrainedGroup:
-    """What came of training a group.
+    """The result of training a group.
 
     Args:
         members: Parameters by shard and name, `3/conv1.weight`.
-        beside: What the method holds beside members for these shards afterwards.
-        counts: What the training counted.
+        extra_state: What else the method holds for these shards afterwards.
+        counts: Counts reported during training.
     """
 
     members: Mapping[str, Tensor]
@@ -72,41 +72,41 @@ class TrainedGroup:
 
 
 class CheckpointStore(Protocol):
-    """The harness's side of training in groups; a method never learns where members are kept or trained."""
+    """Where trained groups come from and go to; a method never learns where members are kept or trained."""
 
     @property
     def most(self) -> int | None:
-        """Tell how many members a group may have; None: as many as fit into memory."""
+        """Largest number of members in a group; None: as many as fit into memory."""
         ...
 
     def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
-        """Take note of what is to be trained; tell whether to ask for each group and to hand over what comes of it."""
+        """Announce what is to be trained; return whether to call `find` and `keep` for each group."""
         ...
 
     def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
-        """Give the group's members if they are here already, bit for bit what training would give."""
+        """Return the group's members if they are there already, bit for bit those that training would give."""
         ...
 
     def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
-        """Take what came of training."""
+        """Store a trained group."""
         ...
 
 
 class NoCheckpoints:
-    """A keeper that is never asked."""
+    """A store that declines every group."""
 
     most: int | None = None
 
     def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
-        """Tell not to ask."""
+        """Return False."""
         return False
 
     def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
-        """Have nothing."""
+        """Return None."""
         return None
 
     def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +119,10 @@ class Task:
         training: How networks are trained.
         device: Where to compute.
         seed: The base of every generator; the same for every method of a repetition.
-        given: Usually empty. An audit hands a partition in as
+        given: Usually empty. An audit passes a partition as
             `{"partition": int64 [[node id, shard], ...]}`.
         listener: The harness's clock and counts.
-        checkpoints: Where members that were trained in groups are kept, or trained: see `groups.CheckpointStore`.
+        checkpoints: Where members trained in groups are kept, or trained: see `CheckpointStore`.
     """
 
     graph: Graph
@@ -136,15 +136,15 @@ class Task:
 
     @classmethod
     def from_data(cls, data: Any, **settings: Any) -> Task:
-        """Make a task of one's own graph: the former name of `unlearnbench.task_from_data`."""
+        """Create a task from one's own graph: the former name of `unlearnbench.task_from_data`."""
         warnings.warn("Task.from_data is now unlearnbench.task_from_data.", DeprecationWarning, stacklevel=2)
         task: Task = unlearnbench.task_from_data(data, **settings)
         return task
 
     def without(self, request: Request) -> Task:
-        """Make the retained task.
+        """Return the retained task.
 
-        The nodes of the request, their features, labels and edges are gone; or its edges.
+        It lacks the nodes of the request with their features, labels and edges, or its edges.
         """
         if request.kind == "edge":
             return replace(self, graph=request.apply(self.graph))
@@ -152,15 +152,15 @@ class Task:
         return replace(self, graph=request.apply(self.graph), given=given)
 
     def generator(self, *role: str | int) -> torch.Generator:
-        """Make a fresh CPU generator that depends on the task's seed and the role alone."""
+        """Return a new CPU generator that depends on the task's seed and the role alone."""
         return seeds.generator(self.seed, *role)
 
     def key(self, *role: str | int) -> int:
-        """Give the integer that `generator` would be seeded with: a key for `seeds.keyed_hash`."""
+        """Return the integer that `generator` would be seeded with: a key for `seeds.keyed_hash`."""
         return seeds.seed(self.seed, *role)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Let the harness measure what happens inside, under this name."""
+        """Return a context that the harness measures under this name."""
         return self.listener.phase(name)
 
     def count(self, **amounts: int) -> None:
@@ -168,13 +168,13 @@ class Task:
         self.listener.count(**amounts)
 
     def epochs(self, total: int) -> Iterator[int]:
-        """Count 0 to `total - 1`, and let the harness show in which epoch a method is."""
+        """Yield 0 to `total - 1`, and report each epoch to the harness."""
         for epoch in range(total):
             self.listener.epoch(epoch + 1, total)
             yield epoch
 
     def query(self, targets: Tensor, view: View) -> Query:
-        """Ask about training nodes of this task (an aggregator learns from such answers)."""
+        """Return a query about training nodes of this task (an aggregator learns from its answers)."""
         return Query(targets, view, self.graph.without_labels(), self.graph.ids)
 
 
@@ -183,7 +183,7 @@ class Query:
     """A question about nodes, answered over one view of the graph.
 
     Args:
-        targets: int64 [n], ids of the nodes asked for.
+        targets: int64 [n], ids of the nodes to predict.
         view: Which graph messages pass over.
         graph: The subgraph of the retained training nodes and the targets; y is -1 throughout.
         retained: int64 [m], ids of the retained training nodes.
@@ -195,30 +195,30 @@ class Query:
     retained: Tensor = field(repr=False)
 
     def context(self, train_ids: Tensor) -> Graph:
-        """Cut the graph to pass messages over for a network trained on `train_ids`.
+        """Return the graph to pass messages over for a network trained on `train_ids`.
 
         Returns:
             `SHARD`: the subgraph of `train_ids`, then the targets that are not among them.
             `FULL`: of all retained nodes and the targets. `TARGETS`: of the targets.
 
         Raises:
-            RefusedError: One of `train_ids` is not a retained training node: a method asked for
-                data it was told to forget.
+            RefusedError: One of `train_ids` is not a retained training node: the method asks for
+                data that it had to forget.
         """
         self._check(train_ids)
         if self.view is View.TARGETS:
             return self.graph.induced(self.targets)
         if self.view is View.FULL:
             return self.graph
-        strangers = self.targets[~torch.isin(self.targets, train_ids)]
-        return self.graph.induced(torch.cat([train_ids, strangers]))
+        others = self.targets[~torch.isin(self.targets, train_ids)]
+        return self.graph.induced(torch.cat([train_ids, others]))
 
     def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
-        """Give what `context` gives for each of several networks, one after the other, in one pass over the edges.
+        """Return what `context` returns for each of several networks, in one pass over the edges.
 
         Args:
-            train_ids: int64 [m], all different.
-            group: int64 [m], which network was trained on each.
+            train_ids: int64 [m], all distinct.
+            group: int64 [m], the network that was trained on each.
             wanted: The networks, by their numbers.
 
         Raises:
@@ -230,26 +230,26 @@ class Query:
         return self.graph.parts(train_ids, group, wanted, self.targets)
 
     def _check(self, train_ids: Tensor) -> None:
-        strange = ~torch.isin(train_ids, self.retained)
-        if bool(strange.any()):
+        foreign = ~torch.isin(train_ids, self.retained)
+        if bool(foreign.any()):
             raise RefusedError(
-                f"A query was asked for the graph of {int(strange.sum())} nodes that are not retained training nodes,"
-                f" the first is {int(train_ids[strange][0])}.",
+                f"A query was asked for the graph of {int(foreign.sum())} nodes that are not retained training nodes,"
+                f" the first is {int(train_ids[foreign][0])}.",
                 "A method may pass messages only over nodes it still holds.",
             )
 
 
 def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:
-    """Cut a query from the whole graph.
+    """Create a query from the whole graph.
 
     Args:
         graph: The dataset.
         retained: int64 [m], ids of the retained training nodes.
-        targets: int64 [n], ids of the nodes asked for.
+        targets: int64 [n], ids of the nodes to predict.
         view: Which graph messages pass over.
         device: Where the method computes.
     """
-    strangers = targets[~torch.isin(targets, retained)]
-    cut = graph.induced(torch.cat([retained, strangers])).without_labels().to(device)
-    # Copies: what a method writes into its query must not reach the split that others are given.
+    others = targets[~torch.isin(targets, retained)]
+    cut = graph.induced(torch.cat([retained, others])).without_labels().to(device)
+    # Copies, so that a method that writes into its query does not change the split of other methods.
     return Query(targets.clone().to(device), view, cut, retained.clone().to(device))

@@ -1,4 +1,4 @@
-"""How networks are trained, and who listens while they are."""
+"""How networks are trained, and the listener that follows the training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Training:
         weight_decay: L2 penalty added to the gradient, as Adam (not AdamW) does.
         one_by_one: Train networks one after the other instead of in lockstep: slower, the same
             bits on a CPU, and each network's time is measured.
-        batch_size: Nodes of a step, in an order drawn anew for each epoch; the subgraph of a step is induced by
+        batch_size: Nodes of a step, in a new random order in each epoch; the subgraph of a step is induced by
             them and their sampled neighbours. 0: the whole shard in one step.
         fanouts: With batches: how many neighbours of a node are sampled at most, for each hop.
     """
@@ -31,7 +31,7 @@ class Training:
     fanouts: tuple[int, ...] = (5, 5)
 
     def canonical(self) -> dict[str, Any]:
-        """Give plain JSON values; without batches their settings are none of a cell."""
+        """Return plain JSON values; without batches the settings of batches are left out."""
         values = asdict(self)
         if not self.batch_size:
             del values["batch_size"], values["fanouts"]
@@ -39,11 +39,11 @@ class Training:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Training:
-        """Make it of what `canonical` gave.
+        """Create it from what `canonical` returned.
 
         Raises:
-            KeyError: Something is missing.
-            TypeError: Something is not known, or is no list of numbers.
+            KeyError: A value is missing.
+            TypeError: A value is unknown, or is not a list of numbers.
         """
         with_batches = {"fanouts": tuple(plain["fanouts"])} if plain.get("batch_size") else {}
         needed = {name: plain[name] for name in ("epochs", "lr", "weight_decay", "one_by_one")}
@@ -54,7 +54,7 @@ class Listener(Protocol):
     """The harness's side of a task: its clock, memory readings and counts."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Measure what happens inside."""
+        """Return a context that is measured."""
         ...
 
     def count(self, **amounts: int) -> None:
@@ -62,7 +62,7 @@ class Listener(Protocol):
         ...
 
     def epoch(self, number: int, total: int) -> None:
-        """Take note that an epoch begins, counted from 1."""
+        """Note that an epoch begins, counted from 1."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Aggregators make one prediction of what the members of a sharded method say."""
+"""Aggregators combine the outputs of a sharded method's members into one prediction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from unlearnbench.task import Task, View
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """What S members say of n nodes; read-only.
+    """Outputs of S members for n nodes; read-only.
 
     Args:
         embeddings: float32 [S, n, d], outputs of the last message-passing layer.
         logits: float32 [S, n, C].
-        shard: int64 [n], the node's own shard, -1 for a node of none.
+        shard: int64 [n], the node's own shard, -1 for a node in none.
         sizes: int64 [S], nodes each member was trained on; 0: retired, never votes.
     """
 
@@ -36,25 +36,25 @@ class Members:
 
     @property
     def voting(self) -> Tensor:
-        """Tell which members vote: bool [S]."""
+        """Which members vote: bool [S]."""
         return self.sizes > 0
 
     def log_probabilities(self) -> Tensor:
-        """Give the members' log-probabilities: [S, n, C]."""
+        """Return the members' log-probabilities: [S, n, C]."""
         return torch.log_softmax(self.logits, dim=-1)
 
     def chunk(self, start: int, stop: int) -> Members:
-        """Cut out nodes `start` to `stop`."""
+        """Return the outputs for nodes `start` to `stop`."""
         return Members(self.embeddings[:, start:stop], self.logits[:, start:stop], self.shard[start:stop], self.sizes)
 
 
 class Aggregator(Component, ABC):
-    """Combines members; some learn how, from a sample U of the training nodes.
+    """Combines members; some learn how from a sample U of the training nodes.
 
     Attributes:
         sample: How many training nodes it learns from: a count if at least 1, else a share;
             None: nothing to learn, `fit` is not called.
-        view: Which graph the members see when they speak of U: `TARGETS` (the paper's: the
+        view: The graph over which the members predict U: `TARGETS` (as in the paper: the
             subgraph induced by U) or `SHARD`.
     """
 
@@ -62,20 +62,20 @@ class Aggregator(Component, ABC):
     view: View = View.TARGETS
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
-        """Learn from U, from scratch; nothing of an earlier fit may survive.
+        """Learn from U, from scratch; nothing may remain of an earlier fit.
 
         Args:
-            task: Chance comes from `task.generator`.
-            members: What the members say of U.
+            task: Its `generator` is the source of random numbers.
+            members: The members' outputs for U.
             graph: The subgraph induced by U, with labels, in the order of `members`.
         """
 
     @abstractmethod
     def combine(self, members: Members) -> Tensor:
-        """Give log-probabilities [n, C], row by row: a row depends on no other row."""
+        """Return log-probabilities [n, C]; each row depends on its own node alone."""
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the learned parameters, by name."""
+        """Return the learned parameters by name."""
         return {}
 
 
@@ -83,7 +83,7 @@ class LearnedAggregator(Aggregator):
     """Base of aggregators that learn from U; a subclass derives its `Params` from `LearnedAggregator.Params`."""
 
     class Params(ComponentParams):
-        """What every aggregator that learns lets its user choose."""
+        """Parameters of every aggregator that learns."""
 
         sample: float = Field(
             1000, gt=0, description="Size of U: a number of training nodes if at least 1, else a share."
@@ -103,7 +103,7 @@ class LearnedAggregator(Aggregator):
         self._voting: Tensor | None = None
 
     def member_mask(self, members: Members) -> Tensor | None:
-        """Tell whom to hear of each node of U: bool [n, number of voting members]; None: everybody."""
+        """Return which members may be used for each node of U: bool [n, voting members]; None: all."""
         return out_of_fold(members) if self.params.out_of_fold else None
 
     def fitted(self, members: Members) -> None:
@@ -111,7 +111,7 @@ class LearnedAggregator(Aggregator):
         self._voting = members.voting.clone()
 
     def check_fitted(self, members: Members) -> Tensor:
-        """Give which members vote: bool [S], the same as in `fit`.
+        """Return which members vote: bool [S], the same as in `fit`.
 
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
@@ -127,7 +127,7 @@ class LearnedAggregator(Aggregator):
 def sample_of(aggregator: Aggregator, task: Task) -> Tensor:
     """Draw U: the training nodes with the smallest keyed hash of their id.
 
-    U refills after a request, and equals the U of a run that never saw the forgotten nodes.
+    After a request U is filled up again and equals the U of a run that never saw the forgotten nodes.
 
     Returns:
         int64 [m], ids, ascending.
@@ -141,19 +141,19 @@ def sample_of(aggregator: Aggregator, task: Task) -> Tensor:
 
 
 def out_of_fold(members: Members) -> Tensor:
-    """Tell which voting members an aggregator may hear when it learns from nodes they were not trained on.
+    """Return for each node which voting members were not trained on it.
 
-    The member of a node's own shard has seen its label and is surer of it than of any node it
-    will be asked about later.
+    The member of a node's own shard has seen its label and is more confident about it than about
+    any node that it predicts later.
 
     Args:
-        members: What the members say of U.
+        members: The members' outputs for U.
 
     Returns:
         bool [n, number of voting members], the members in their order; no row is empty.
 
     Raises:
-        UsageError: Some node is known to the only member that votes.
+        UsageError: The only voting member was trained on some node.
     """
     voting = torch.nonzero(members.voting)[:, 0]
     member_mask = members.shard[:, None] != voting
@@ -166,5 +166,5 @@ def out_of_fold(members: Members) -> Tensor:
 
 
 def log_of_mean(probabilities: Tensor) -> Tensor:
-    """Give the logarithm of probabilities, with zeros lifted so that it stays finite."""
+    """Return the logarithm of probabilities, with zeros replaced so that it is finite."""
     return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()

@@ -1,4 +1,4 @@
-"""What an unlearner is: it trains, forgets, predicts, and says what its forgetting is worth."""
+"""`Unlearner`, the interface of all methods, and the claims they make."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from unlearnbench.task import Query, Task
 
 
 class Claim(Enum):
-    """What a method says of its forgetting.
+    """What a method claims about its forgetting.
 
-    `EXACT`: the state is that of a run that never saw the data. `EXACT_GIVEN_PARTITION`: it
-    is, for the partition that was kept. `CERTIFIED`: it is close, within a proven bound.
+    `EXACT`: the state is that of a run that never saw the data. `EXACT_GIVEN_PARTITION`: the
+    same, given the partition that was kept. `CERTIFIED`: it is close, within a proven bound.
     `APPROXIMATE`: it is meant to be close. `NONE`: nothing is forgotten.
     """
 
@@ -31,19 +31,19 @@ class Claim(Enum):
 
 
 class Unlearner(Component, ABC):
-    """Trains on a task, is told to forget some of it, and predicts.
+    """Trains on a task, forgets a part of it on request, and predicts.
 
-    After `unlearn` nothing of the former task may be held but what `kept` names.
+    After `unlearn` it may hold nothing of the former task except what `kept` names.
 
     Attributes:
-        claim: What it says of its forgetting.
-        forgets: Kinds of requests that it serves; a run with another stops before any training.
-        models: Names of the base models it can be given; None: any. A run that has none of them stops
-            before any training; what it refuses beside one that fits is a record that says so.
+        claim: What it claims about its forgetting.
+        forgets: Kinds of requests that it serves; a run with another kind stops before any training.
+        models: Names of the base models that it supports; None: any. A run with none of them stops
+            before any training; in a run with some of them, each other model becomes a record of a refusal.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
-        deletes_at_inference: Whether the forgotten nodes and their edges are gone from the graph it
+        deletes_at_inference: Whether the forgotten nodes and their edges are removed from the graph it
             passes messages over. False is for a control that does nothing at all: it is scored with
-            the graph as it was before the request, and its record says so.
+            the graph as it was before the request, and its record notes this.
     """
 
     claim: Claim = Claim.NONE
@@ -67,14 +67,14 @@ class Unlearner(Component, ABC):
 
     @abstractmethod
     def predict(self, query: Query) -> Tensor:
-        """Give log-probabilities [len(query.targets), C]; changes no state."""
+        """Return log-probabilities [len(query.targets), C]; changes no state."""
 
     @abstractmethod
     def state(self) -> Mapping[str, Tensor]:
-        """Give the deployed parameters by name, `members/003/conv1.weight`."""
+        """Return the deployed parameters by name, such as `members/003/conv1.weight`."""
 
     def kept(self) -> Mapping[str, Tensor]:
-        """Give what is kept between requests beside the state.
+        """Return what is kept between requests apart from the state.
 
         At most `{"partition": int64 [[node id, shard], ...]}` of the retained nodes.
         """

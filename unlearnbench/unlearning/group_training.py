@@ -1,4 +1,4 @@
-"""Trains the members of a group, here or wherever a keeper has it done, in a form that can be sent and stored."""
+"""Training of a group of members, in a form that can be stored or run elsewhere."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from unlearnbench.task.training import Listener
 
 
 class TrainsMembers(Protocol):
-    """What of `Sharded` trains members."""
+    """The part of `Sharded` that trains members."""
 
     def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
         """Train the members of some shards."""
         ...
 
     def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
-        """Give what is held beside members."""
+        """Return what is held apart from members."""
         ...
 
 
 class CountingListener:
-    """A listener that notes what is counted on its way to another.
+    """A listener that records counts and passes everything on to another listener.
 
     Args:
-        other: Hears everything.
+        other: The listener that everything is passed on to.
     """
 
     def __init__(self, other: Listener) -> None:
@@ -40,17 +40,17 @@ class CountingListener:
         self.counts: dict[str, int] = {}
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Let the other measure."""
+        """Return the other listener's context."""
         return self._other.phase(name)
 
     def count(self, **amounts: int) -> None:
-        """Note the amounts, and let the other count."""
+        """Record the amounts and pass them on."""
         for name, amount in amounts.items():
             self.counts[name] = self.counts.get(name, 0) + int(amount)
         self._other.count(**amounts)
 
     def epoch(self, number: int, total: int) -> None:
-        """Let the other take note."""
+        """Pass the epoch on."""
         self._other.epoch(number, total)
 
 
@@ -58,10 +58,10 @@ def train_group(method: TrainsMembers, task: Task, graphs: Sequence[Graph], grou
     """Train the members of a group.
 
     Args:
-        method: Whose members; it holds `group.beside` already.
+        method: Whose members; it already holds `group.extra_state`.
         task: The task, or the retained one.
         graphs: The subgraph of each shard.
-        group: Which.
+        group: The group.
     """
     listener = CountingListener(task.listener)
     networks = method.train_members(replace(task, listener=listener), graphs, group.shards)
@@ -74,15 +74,15 @@ def train_group(method: TrainsMembers, task: Task, graphs: Sequence[Graph], grou
 
 
 def describes_extra_state(method: TrainsMembers) -> bool:
-    """Tell whether a method's `beside` was written for its `train_members`: by the same class, or a later one."""
-    written = [
+    """Whether a method's `extra_state` fits its `train_members`: the same class or a subclass defines it."""
+    depth = [
         next(place for place, cls in enumerate(type(method).__mro__) if name in vars(cls))
         for name in ("extra_state", "train_members")
     ]
-    return written[0] <= written[1]
+    return depth[0] <= depth[1]
 
 
 def of_shard(shard: int, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Give the parameters of one shard's member by name, of `Trained.members`."""
-    head = f"{shard}/"
-    return {name.removeprefix(head): value for name, value in values.items() if name.startswith(head)}
+    """Return the parameters of one shard's member by name, from `TrainedGroup.members`."""
+    prefix = f"{shard}/"
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Influence updates: which nodes a request touches, how the loss changes, and the step that answers it."""
+"""Influence updates: the nodes that a request affects, the change of the loss, and the step it calls for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from unlearnbench.protocol import Request
 from unlearnbench.task import Task
 from unlearnbench.unlearning.neumann import Inverse, neumann, outermost
 
-# A step smaller than this beside the parameters changes nothing that could be measured.
+# A step smaller than this relative to the parameters has no measurable effect.
 NOTHING = 1e-6
-# What is left of the estimates of eigenvalues to the true ones.
+# Estimates of the largest eigenvalue are too small by up to this factor.
 _MARGIN = 1.1
 
 
 class InfluenceParams(ComponentParams):
-    """Whose loss changes, and how the Hessian is inverted."""
+    """Whose loss changes and how the Hessian is inverted."""
 
     hops: int | None = Field(
         default=None, ge=0, description="Hops around the request within which losses change; left out: by depth."
@@ -46,13 +46,13 @@ class InfluenceParams(ComponentParams):
 
 @dataclass(frozen=True)
 class Step:
-    """What is to be added to the parameters.
+    """The step to add to the parameters.
 
     Args:
-        parts: One tensor a parameter, zero in the padding.
-        influenced: How many retained nodes' losses were looked at on both graphs.
-        inverse: How the series ended.
-        scale: What the Hessian was divided by.
+        parts: One tensor per parameter, zero in the padding.
+        influenced: Number of retained nodes whose losses were computed on both graphs.
+        inverse: Result of the series.
+        scale: Divisor of the Hessian.
         damp: Damping.
     """
 
@@ -64,12 +64,12 @@ class Step:
 
 
 def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
-    """Give the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
+    """Return the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
     With v the gradient of the loss of the request and of the nodes it influences on the former
-    graph, less that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
-    at its optimum v is the gradient of the retained loss with the sign changed, so that the step
-    is Newton's on the retained loss; it meets a retraining exactly where the loss is quadratic.
+    graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
+    at its optimum v is the negative gradient of the retained loss, so that the step is Newton's on
+    the retained loss; it equals a retraining exactly where the loss is quadratic.
 
     Args:
         network: A stack of one network; is not changed.
@@ -77,11 +77,11 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         request: The nodes to forget.
         retained: The task without them; its counts get `iterations`, `hessian_products`,
             `influenced`, `converged` and `last_term_ppm`.
-        params: How.
+        params: Parameters of the step.
 
     Raises:
         RefusedError: The series diverges, the scale is below the largest eigenvalue, or the step
-            is nothing beside the parameters; the message names the figures.
+            is negligible relative to the parameters; the message gives the numbers.
     """
     parameters = network.parameters()
     decay = task.training.weight_decay if params.penalty else 0.0
@@ -101,27 +101,27 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         last_term_ppm=round(1e6 * inverse.last),
         node_epochs=(curvature.products + 1) * retained.graph.num_nodes,
     )
-    moved, size = float(inverse.value.norm()), float(_flat(parameters).detach().norm())
-    if not moved > NOTHING * size:
+    moved, norm = float(inverse.value.norm()), float(_flat(parameters).detach().norm())
+    if not moved > NOTHING * norm:
         raise RefusedError(
             f"no-op: {inverse.iterations} iterations with scale {scale:.4g} move the parameters by {moved:.2g}, which"
-            f" is {moved / size:.1g} of their norm.",
+            f" is {moved / norm:.1g} of their norm.",
             "A smaller scale or more iterations take longer steps; if the request has no influence, there is no step.",
         )
     return Step(_shaped(inverse.value, parameters), len(influenced), inverse, scale, damp)
 
 
 def hops_of(model: ComponentParams) -> int:
-    """Give how far from a node that goes losses change: one hop more than the model has layers or propagations.
+    """Return within how many hops of a removed node losses change: one more than the layers or propagations.
 
-    One more because a graph convolution divides by degrees. A model whose parameters name neither
-    `steps` nor `layers` is taken to have two.
+    One more because a graph convolution divides by degrees. A model whose parameters have neither
+    `steps` nor `layers` is assumed to have two layers.
     """
     return 1 + int(getattr(model, "steps", getattr(model, "layers", 2)))
 
 
 def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
-    """Tell which nodes are within so many hops of others, themselves left out: bool [graph.num_nodes].
+    """Return which nodes are within so many hops of others, these excluded: bool [graph.num_nodes].
 
     Args:
         graph: Edges count in both directions.
@@ -138,14 +138,14 @@ def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
 
 
 def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:
-    """Give the summed loss of some nodes, each with its own share of the penalty, in evaluation mode.
+    """Return the summed loss of some nodes, each with its share of the penalty, in evaluation mode.
 
-    Training minimises the mean of cross-entropies and decay / 2 times the square of the parameters: as
-    a sum, every node brings cross-entropy and penalty.
+    Training minimises the mean cross-entropy plus decay / 2 times the squared norm of the parameters:
+    written as a sum, each node contributes its cross-entropy and the penalty.
 
     Args:
         network: A stack of one network.
-        graph: What messages pass over, with labels.
+        graph: The graph to pass messages over, with labels.
         ids: int64 [t], nodes of the graph.
         decay: Weight decay.
     """
@@ -159,16 +159,16 @@ def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:
 
 
 def gradient(network: Networks, graph: Graph, ids: Tensor, decay: float) -> list[Tensor]:
-    """Give the gradient of `loss` by the network's parameters."""
+    """Return the gradient of `loss` with respect to the network's parameters."""
     value = loss(network, graph, ids, decay)
     return list(torch.autograd.grad(value, network.parameters(), allow_unused=True, materialize_grads=True))
 
 
 class Curvature:
-    """The Hessian of the summed loss of all nodes of a graph, as its product with a vector.
+    """Products of a vector with the Hessian of the summed loss of all nodes of a graph.
 
-    The gradient is taken once and kept with its graph; a product differentiates it again and keeps
-    nothing, so that memory does not grow with products.
+    The gradient is computed once and kept with its graph; each product differentiates it again and
+    keeps nothing, so that memory does not grow with the number of products.
 
     Args:
         network: A stack of one network.
@@ -185,7 +185,7 @@ class Curvature:
         self.products = 0
 
     def __call__(self, vector: Tensor) -> Tensor:
-        """Give H u: float [p]."""
+        """Return H u: float [p]."""
         self.products += 1
         parts = torch.autograd.grad(
             self._gradient,
@@ -199,18 +199,17 @@ class Curvature:
 
 
 def choose(product: Curvature, start: Tensor, params: InfluenceParams) -> tuple[float, float]:
-    """Choose scale and damping, where they are not given, so that the series converges.
+    """Return scale and damping, chosen where they are not given so that the series converges.
 
-    A network that is not convex has negative eigenvalues, along which the series grows. The damping adds
-    twice the most negative one: it becomes as large a positive one, and the step along it as long
-    as if the loss were curved the other way by as much.
+    A non-convex loss has negative eigenvalues, along which the series grows. The damping adds twice
+    the magnitude of the most negative one: it becomes positive with the same magnitude, and the step
+    along it is as long as if the loss were curved upwards by as much.
 
     Returns:
         Scale and damping.
 
     Raises:
-        RefusedError: The scale that was given is below the largest eigenvalue, or no eigenvalue
-            is positive.
+        RefusedError: The given scale is below the largest eigenvalue, or no eigenvalue is positive.
     """
     smallest, largest = outermost(product, start)
     if largest <= 0:
@@ -230,14 +229,14 @@ def choose(product: Curvature, start: Tensor, params: InfluenceParams) -> tuple[
 
 
 def start_vector(network: Networks, retained: Task) -> Tensor:
-    """Draw a vector that is zero in the padding, out of which products would not come back."""
+    """Draw a random vector that is zero in the padding, where products with the Hessian are zero."""
     entries = _flat(network.entries()).to(torch.float32)
     drawn = torch.randn(len(entries), generator=retained.generator("influence", "start"))
     return drawn.to(entries.device) * entries
 
 
 def add(network: Networks, parts: Sequence[Tensor]) -> None:
-    """Add to the parameters in place."""
+    """Add tensors to the parameters in place."""
     with torch.no_grad():
         for parameter, part in zip(network.parameters(), parts, strict=True):
             parameter += part
@@ -247,6 +246,6 @@ def _flat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.reshape(-1) for part in parts])
 
 
-def _shaped(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    parts = vector.split([parameter.numel() for parameter in like])
-    return [part.view(parameter.shape) for part, parameter in zip(parts, like, strict=True)]
+def _shaped(vector: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    parts = vector.split([parameter.numel() for parameter in parameters])
+    return [part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)]

@@ -1,4 +1,4 @@
-"""What members say of many nodes: heard member by member, combined node by node, never held all at once."""
+"""Outputs of members for many nodes: collected member by member, read node by node, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.unlearning.aggregation import Members
 
-# Up to so many numbers (256 MiB of float32) are kept in memory, more in a temporary file.
+# Up to this many numbers (256 MiB of float32) are kept in memory, more in a temporary file.
 _MOST_IN_MEMORY = 2**26
 
 
 class MemberOutputs:
-    """Takes in what each of S members says of n nodes, and gives it back for a few nodes at a time.
+    """Collects the outputs of S members for n nodes and returns those of a few nodes at a time.
 
-    A member says everything in one pass, because the nodes asked about pass messages to each
-    other, while an aggregator needs all members for a node. So what is too much for memory waits
-    in a file without a name, which ends with this object.
+    A member predicts all nodes in one pass, because they pass messages to each other, while an
+    aggregator needs all members for a node. Outputs too large for memory are therefore written to
+    an unnamed temporary file, which is deleted with this object.
 
     Args:
         shard: int64 [n], the nodes' own shards, as in `Members`.
@@ -34,10 +34,10 @@ class MemberOutputs:
         self._held: tuple[_InMemory | _InFile, _InMemory | _InFile] | None = None
 
     def put(self, member: int, embeddings: Tensor, logits: Tensor) -> None:
-        """Take in what one member says.
+        """Store the outputs of one member.
 
         Args:
-            member: Its number; one that is never put says zeros.
+            member: Its number; the outputs of a member that is never put are zeros.
             embeddings: float32 [n, d].
             logits: float32 [n, C].
 
@@ -49,17 +49,17 @@ class MemberOutputs:
             numbers = num_members * (embeddings.numel() + logits.numel())
             kind = _InMemory if numbers <= _MOST_IN_MEMORY else _InFile
             self._held = kind(num_members, embeddings), kind(num_members, logits)
-        for rows, said in zip(self._held, (embeddings, logits), strict=True):
-            rows.put(member, said)
+        for rows, outputs in zip(self._held, (embeddings, logits), strict=True):
+            rows.put(member, outputs)
 
     def members(self, start: int, stop: int) -> Members:
-        """Give what all members say of nodes `start` to `stop`."""
-        assert self._held is not None, "somebody must have spoken"
+        """Return the outputs of all members for nodes `start` to `stop`."""
+        assert self._held is not None, "no member was put"
         embeddings, logits = (rows.cut(start, stop) for rows in self._held)
         return Members(embeddings, logits, self._shard[start:stop], self._sizes)
 
     def close(self) -> None:
-        """Let go of what was said."""
+        """Release the outputs."""
         for rows in self._held or ():
             rows.close()
         self._held = None
@@ -71,8 +71,8 @@ class _InMemory:
     def __init__(self, num_members: int, like: Tensor) -> None:
         self._values = like.new_zeros(num_members, *like.shape)
 
-    def put(self, member: int, said: Tensor) -> None:
-        self._values[member] = said
+    def put(self, member: int, outputs: Tensor) -> None:
+        self._values[member] = outputs
 
     def cut(self, start: int, stop: int) -> Tensor:
         return self._values[:, start:stop]
@@ -82,7 +82,7 @@ class _InMemory:
 
 
 class _InFile:
-    """One file, members one after the other; what was never written reads as zeros."""
+    """One file, member after member; what was never written reads as zeros."""
 
     def __init__(self, num_members: int, like: Tensor) -> None:
         self._like, self._num_members = like[:0].clone(), num_members
@@ -98,9 +98,9 @@ class _InFile:
             self._file.close()
             raise self._no_room(error) from error
 
-    def put(self, member: int, said: Tensor) -> None:
+    def put(self, member: int, outputs: Tensor) -> None:
         self._file.seek(member * self._of_member)
-        left = _bytes_of(said.detach().cpu().contiguous())
+        left = _bytes_of(outputs.detach().cpu().contiguous())
         try:
             while left:
                 left = left[self._file.write(left) :]
@@ -108,13 +108,13 @@ class _InFile:
             raise self._no_room(error) from error
 
     def cut(self, start: int, stop: int) -> Tensor:
-        found = torch.empty(self._num_members, stop - start, self._like.shape[1], dtype=self._like.dtype)
+        outputs = torch.empty(self._num_members, stop - start, self._like.shape[1], dtype=self._like.dtype)
         for member in range(self._num_members):
             self._file.seek(member * self._of_member + start * self._of_row)
-            left = _bytes_of(found[member])
+            left = _bytes_of(outputs[member])
             while left:
                 left = left[self._file.readinto(left) :]  # type: ignore[attr-defined]
-        return found.to(self._like.device)
+        return outputs.to(self._like.device)
 
     def close(self) -> None:
         self._file.close()
@@ -128,5 +128,5 @@ class _InFile:
 
 
 def _bytes_of(values: Tensor) -> memoryview:
-    """Give the memory of a contiguous tensor on the CPU."""
+    """Return the memory of a contiguous tensor on the CPU."""
     return values.numpy().reshape(-1).view(np.uint8).data

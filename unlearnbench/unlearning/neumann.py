@@ -1,4 +1,4 @@
-"""The inverse of a symmetric operator by products alone: its outermost eigenvalues, and the damped Neumann series."""
+"""Matrix-free inversion of a symmetric operator: extreme eigenvalues and the damped Neumann series."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from unlearnbench.errors import RefusedError
 
 HessianProduct = Callable[[Tensor], Tensor]
 
-# What rounding may add to the norm of a term, so that it is not taken for growth.
+# Relative growth of a term's norm that may be rounding.
 _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class Inverse:
-    """What the series came to.
+    """The result of the series.
 
     Args:
         value: float [p], the sum divided by the scale.
-        iterations: How many terms were added to the first.
+        iterations: Number of terms after the first.
         last: Norm of the last term over the norm of the sum.
-        converged: Whether `last` came down to the tolerance.
+        converged: Whether `last` reached the tolerance.
     """
 
     value: Tensor
@@ -36,25 +36,25 @@ class Inverse:
 def neumann(
     product: HessianProduct, vector: Tensor, scale: float, damp: float, iterations: int, tolerance: float = 1e-6
 ) -> Inverse:
-    """Sum the damped Neumann series: an approximation of (H + damp * scale)^-1 v.
+    """Approximate (H + damp * scale)^-1 v by the damped Neumann series.
 
     The recursion h <- v + (1 - damp) h - H h / scale, started at h = v (Koh and Liang, Understanding
     Black-box Predictions via Influence Functions, ICML 2017, section 3; Wu et al., GIF, WWW 2023),
-    added up term by term: term t is M^t v with M = (1 - damp) I - H / scale, and the norm of a
+    is summed term by term: term t is M^t v with M = (1 - damp) I - H / scale, and the norm of a
     term is the change of h. As M is symmetric, the logarithm of that norm is convex in t: it may fall
-    for a while, but once it grows it grows for ever. The first growth is therefore proof that the
-    series diverges, and it is looked for at every step.
+    for a while, but once it grows it grows for ever. The first growth therefore proves that the
+    series diverges; it is checked at every step.
 
     Args:
-        product: Gives H u for a vector u.
+        product: Returns H u for a vector u.
         vector: float [p], v.
-        scale: Converges only if it is more than half of the largest eigenvalue of H.
-        damp: Added to H / scale on the diagonal.
-        iterations: Terms after the first, at most.
-        tolerance: Stop when a term is this small beside the sum.
+        scale: The series converges only if it is more than half of the largest eigenvalue of H.
+        damp: Added to the diagonal of H / scale.
+        iterations: Largest number of terms after the first.
+        tolerance: Stop when a term is this small relative to the sum.
 
     Raises:
-        RefusedError: The series diverges; names iteration, scale and damping.
+        RefusedError: The series diverges; the message gives iteration, scale and damping.
     """
     term, total = vector, vector.clone()
     size = float(term.norm())
@@ -63,7 +63,7 @@ def neumann(
         term = (1 - damp) * term - product(term) / scale
         iteration += 1
         grown = float(term.norm())
-        # Written so that what is not a number is refused too.
+        # Written so that NaN is refused too.
         if not grown <= size * (1 + _ROUNDING):
             raise RefusedError(
                 f"diverged at iteration {iteration}: with scale {scale:.4g} and damp {damp:.4g} the change of the"
@@ -79,30 +79,30 @@ def neumann(
 def outermost(product: HessianProduct, start: Tensor, steps: int = 30) -> tuple[float, float]:
     """Estimate the smallest and the largest eigenvalue of a symmetric operator (Lanczos' iteration).
 
-    The estimates are never outside the true range, and those of well separated eigenvalues are
-    good after a few steps.
+    The estimates never lie outside the true range, and those of well-separated eigenvalues are
+    accurate after a few steps.
 
     Args:
-        product: Gives H u for a vector u.
+        product: Returns H u for a vector u.
         start: float [p], random.
-        steps: Products, and vectors kept, at most.
+        steps: Largest number of products, and of vectors kept.
     """
     basis = [start / start.norm()]
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     while True:
         image = product(basis[-1])
         diagonal.append(float(image @ basis[-1]))
-        for _ in range(2):  # once leaves rounding behind, from which found eigenvalues grow again
-            kept = torch.stack(basis)
-            image = image - kept.T @ (kept @ image)
+        for _ in range(2):  # one pass leaves rounding errors, from which converged eigenvalues reappear
+            vectors = torch.stack(basis)
+            image = image - vectors.T @ (vectors @ image)
         length = float(image.norm())
         if len(basis) == min(steps, len(start)) or not length > _ROUNDING * max(map(abs, diagonal)):
             break
-        beside.append(length)
+        off_diagonal.append(length)
         basis.append(image / length)
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    sides = torch.tensor(beside, dtype=torch.float64)
+    sides = torch.tensor(off_diagonal, dtype=torch.float64)
     matrix += torch.diag(sides, 1) + torch.diag(sides, -1)
     if not bool(torch.isfinite(matrix).all()):
         raise RefusedError(

@@ -1,4 +1,4 @@
-"""Partitioners deal training nodes into shards; what a partition costs and keeps."""
+"""Partitioners, which assign training nodes to shards, and checks and statistics of partitions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from unlearnbench.graph import Graph
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 from unlearnbench.task import Task
 
-# Nodes looked at first when shards are filled: a small part of many, all of few.
+# Nodes considered first when shards are filled: a small part of a large graph, all of a small one.
 _LOOKED_AT = 4096
 SLACK = 0.1
 
 
 class Partitioner(Component, ABC):
-    """Deals the training nodes of a task into shards. Pure: the same task, the same answer.
+    """Assigns the training nodes of a task to shards. Pure: the same task gives the same partition.
 
     Attributes:
         uses_data: Whether the result depends on features, labels or edges, which may later have
             to be forgotten.
-        node_by_node: Whether a node's shard depends on its own id and the seed alone, on no
-            other node: then the partition of what is retained is the same as if the forgotten
+        node_by_node: Whether a node's shard depends on its own id and the seed alone, and on no
+            other node: then the partition of the retained nodes is the same as if the forgotten
             nodes had never been there.
-        may_be_empty: Whether a shard may come out empty.
+        may_be_empty: Whether a shard may be empty.
     """
 
     uses_data: ClassVar[bool] = True
@@ -38,20 +38,20 @@ class Partitioner(Component, ABC):
 
     @abstractmethod
     def partition(self, task: Task, num_shards: int) -> Tensor:
-        """Give each node of `task.graph` a shard.
+        """Assign each node of `task.graph` to a shard.
 
         Args:
-            task: What is to be partitioned; chance comes from `task.generator`.
+            task: The task to partition; its `generator` is the source of random numbers.
             num_shards: S, at most the number of nodes.
 
         Returns:
-            int64 [task.graph.num_nodes], values in [0, S), every shard non-empty unless the class
-            says `may_be_empty`.
+            int64 [task.graph.num_nodes], values in [0, S), every shard non-empty unless
+            `may_be_empty` is true.
         """
 
 
 def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> Tensor:
-    """Run a partitioner and check what it gives.
+    """Run a partitioner and check its result.
 
     Raises:
         UsageError: More shards than nodes.
@@ -66,9 +66,9 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     name = partitioner.name
     if not isinstance(shard, Tensor) or shard.dtype != torch.int64 or shard.shape != (n,):
         raise RefusedError(f"Partitioner {name} must return an int64 tensor of shape [{n}], got {_describe(shard)}.")
-    strange = shard[(shard < 0) | (shard >= num_shards)]
-    if len(strange):
-        raise RefusedError(f"Partitioner {name} returned shard {int(strange[0])} of {num_shards}.")
+    invalid = shard[(shard < 0) | (shard >= num_shards)]
+    if len(invalid):
+        raise RefusedError(f"Partitioner {name} returned shard {int(invalid[0])} of {num_shards}.")
     sizes = torch.bincount(shard, minlength=num_shards)
     if not partitioner.may_be_empty and int(sizes.min()) == 0:
         raise RefusedError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
@@ -76,25 +76,25 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
 
 
 def check_kept_partition(kept: Tensor, graph: Graph) -> Tensor:
-    """Check the partition that a method says it keeps: every node of a graph is in one shard, and no other node is.
+    """Check the partition that a method reports to keep: it must hold each node of a graph once and no other.
 
     Args:
-        kept: Should be int64 [graph.num_nodes, 2], rows (node id, shard).
-        graph: The training nodes, or what is retained of them.
+        kept: Expected to be int64 [graph.num_nodes, 2], rows (node id, shard).
+        graph: The training nodes, or the retained ones.
 
     Returns:
         int64 [graph.num_nodes], the shard of each node in the order of the graph.
 
     Raises:
-        RefusedError: Names the first node that has no place there, stands twice or is missing.
+        RefusedError: Names the first node that is foreign, listed twice or missing.
     """
     if not isinstance(kept, Tensor) or kept.dtype != torch.int64 or kept.dim() != 2 or kept.shape[1] != 2:
         raise RefusedError(f"kept() must name a partition as int64 [n, 2], (node id, shard), got {_describe(kept)}.")
     ids, shard = kept.to(graph.ids.device).unbind(dim=1)
-    strange = ids[~graph.contains(ids)]
-    if len(strange):
+    foreign = ids[~graph.contains(ids)]
+    if len(foreign):
         raise RefusedError(
-            f"kept() names {len(strange)} nodes that are not retained training nodes, the first is {int(strange[0])}.",
+            f"kept() names {len(foreign)} nodes that are not retained training nodes, the first is {int(foreign[0])}.",
             "Keep the ids of nodes, not their positions, and let go of those in a request.",
         )
     times = torch.bincount(graph.positions(ids), minlength=graph.num_nodes)
@@ -117,7 +117,7 @@ def _describe(value: object) -> str:
 
 
 def shard_bounds(num_nodes: int, num_shards: int, slack: float) -> tuple[int, int]:
-    """Give the smallest and the largest size of a shard.
+    """Return the smallest and the largest size of a shard.
 
     Every shard holds between floor((1 - slack) n/S) and ceil((1 + slack) n/S) nodes, and at
     least one; with slack 0 sizes differ by at most one.
@@ -130,9 +130,9 @@ def shard_bounds(num_nodes: int, num_shards: int, slack: float) -> tuple[int, in
 
 
 def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
-    """List each node's neighbours, over edges of either direction, each once and never the node itself.
+    """Return each node's neighbours, over edges of either direction, each once and never the node itself.
 
-    What holds for a cut holds here: a loop cannot be cut, an edge that stands twice is cut once.
+    As for the size of a cut: a self-loop cannot be cut, and an edge stored twice is cut once.
 
     Returns:
         int64 [n + 1] and int64 [k], on the graph's device: node v's neighbours are
@@ -147,11 +147,11 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:
-    """Assign nodes to shards by walking all (node, shard) pairs in ascending order of cost.
+    """Assign nodes to shards by going through all (node, shard) pairs in ascending order of cost.
 
     A pair is taken if the node has no shard yet and the shard has room: it holds fewer than
     `high` nodes, and enough nodes remain to fill every other shard up to `low`. The result
-    is that of the plain walk (ties: the lower node, then the lower shard), in at most
+    is that of the plain loop (ties: the lower node, then the lower shard), in at most
     2 S sorts of the nodes: until some shard closes, every node goes to its cheapest open one.
 
     Args:
@@ -168,8 +168,8 @@ def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:
 def assign_by_nodes(cost: Tensor, low: int, high: int) -> Tensor:
     """Assign nodes in ascending order of their cheapest pair, each to its cheapest shard with room.
 
-    As `assign_by_pairs`, but a node keeps its turn when its first choice is full: it takes
-    its next best shard at once.
+    As `assign_by_pairs`, but a node whose first choice is full goes to its next best shard at
+    once.
     """
     return _assign(cost, low, high, by_node=True)
 
@@ -185,7 +185,7 @@ def _assign(cost: Tensor, low: int, high: int, by_node: bool) -> Tensor:
     while len(waiting):
         spare = len(waiting) - int((low - sizes).clamp(min=0).sum())
         room = ((high if spare else low) - sizes).clamp(min=0)
-        # A shard that has closed stays closed: only nodes that wanted it must choose anew.
+        # A shard that has closed stays closed: only nodes that had chosen it must choose again.
         is_stale = room[choice[waiting]] == 0
         if bool(is_stale.any()):
             stale = waiting[is_stale]
@@ -200,11 +200,11 @@ def _assign(cost: Tensor, low: int, high: int, by_node: bool) -> Tensor:
 
 
 def _merged(sorted_nodes: Tensor, others: Tensor, best: Tensor) -> Tensor:
-    """Put nodes among nodes that are sorted by their value in `best`, then by number."""
+    """Merge nodes into nodes that are sorted by their value in `best`, then by number."""
     others = others.sort().values
     others = others[torch.sort(best[others], stable=True).indices]
-    values, mine = best[sorted_nodes], best[others]
-    low, high = torch.searchsorted(values, mine), torch.searchsorted(values, mine, right=True)
+    values, other_values = best[sorted_nodes], best[others]
+    low, high = torch.searchsorted(values, other_values), torch.searchsorted(values, other_values, right=True)
     # Among equal values, which are rare, the lower node comes first: bisection by number.
     while bool((low < high).any()):
         middle = (low + high) // 2
@@ -220,7 +220,7 @@ def _merged(sorted_nodes: Tensor, others: Tensor, best: Tensor) -> Tensor:
 
 
 def _leaders(waiting: Tensor, choice: Tensor, room: Tensor, missing: Tensor, spare: int) -> Tensor:
-    """Give the leading nodes that can be taken before some shard's room changes; mostly few of many."""
+    """Return the leading nodes that can be assigned before some shard closes; usually few of many."""
     length = _LOOKED_AT
     while True:
         first = waiting[:length]
@@ -231,12 +231,12 @@ def _leaders(waiting: Tensor, choice: Tensor, room: Tensor, missing: Tensor, spa
 
 
 def _until_a_shard_closes(choice: Tensor, room: Tensor, missing: Tensor, spare: int) -> int:
-    """Count how many leading choices can be taken before some shard's room changes."""
+    """Count the leading choices that can be granted before some shard closes."""
     arrivals = _rank_within(choice, len(room)) + 1
     full = torch.nonzero(arrivals == room[choice])
     taken = int(full[0]) + 1 if len(full) else len(choice)
     if spare:
-        # A node that goes to a shard already holding `low` nodes uses up one spare place.
+        # A node that goes to a shard with `low` nodes already uses up one spare place.
         surplus = (arrivals > missing[choice]).cumsum(dim=0)
         spent = torch.nonzero(surplus == spare)
         taken = min(taken, int(spent[0]) + 1) if len(spent) else taken

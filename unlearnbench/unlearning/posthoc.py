@@ -1,4 +1,4 @@
-"""`PostHoc`: the base of every method that trains one network and then changes what it has learned."""
+"""`PostHoc`: the base of methods that train one network and then update its parameters."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from unlearnbench.unlearning.base import Claim, Unlearner
 
 
 class PostHoc(Unlearner):
-    """One network, trained once as Retrain's is; to forget, its parameters are changed.
+    """One network, trained once as Retrain's is; to forget, its parameters are updated.
 
-    Until a request comes the method holds the task it was trained on: the data to be forgotten
-    is what most updates start from. Afterwards it holds the retained task alone.
+    Until a request the method holds the task it was trained on, because most updates need the
+    data to be forgotten. Afterwards it holds the retained task alone.
     """
 
     claim = Claim.APPROXIMATE
 
     def fit(self, task: Task) -> None:
-        """Train one network on all training nodes, with the bits that Retrain gives it."""
+        """Train one network on all training nodes, with the same bits as Retrain's."""
         with task.phase("train"):
             self._network = train_networks(task, [task.graph], [0])
         self._task = task
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Update the network; afterwards the former task is let go."""
+        """Update the network and release the former task."""
         with retained.phase("update"):
             self._network = self.update(self._network, self._task, request, retained)
         self._task = retained
@@ -51,15 +51,15 @@ class PostHoc(Unlearner):
         """
 
     def predict(self, query: Query) -> Tensor:
-        """Pass messages over all retained nodes: the two views are the same for one network."""
+        """Predict over all retained nodes: the two views are the same for one network."""
         graph = query.context(self._task.graph.ids)
         return torch.log_softmax(self.logits(graph)[graph.positions(query.targets)], dim=1)
 
     def logits(self, graph: Graph) -> Tensor:
-        """Give what the deployed network says of every node of a graph: float32 [n, C], without gradients."""
+        """Return the deployed network's logits for all nodes of a graph: float32 [n, C], without gradients."""
         ((_, logits),) = self._network.predict([graph])
         return logits
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the network's parameters."""
+        """Return the network's parameters."""
         return {f"members/000/{name}": value for name, value in self._network.state(0).items()}

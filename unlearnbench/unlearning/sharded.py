@@ -1,4 +1,4 @@
-"""`Sharded`: the base of every method that retrains the shards that were hit."""
+"""`Sharded`: the base of methods that retrain the affected shards."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from unlearnbench.unlearning.group_training import describes_extra_state, of_sha
 from unlearnbench.unlearning.member_outputs import MemberOutputs
 from unlearnbench.unlearning.partitioning import Partitioner, checked_partition
 
-# Members are evaluated a few at a time, so that the features of their graphs, laid side by side,
-# stay below this many numbers (1 GiB of float32), and the rows of a layer below this many: 64 columns of
-# them are 32 MiB, beyond which glibc hands every block back, and each result is paid for with page faults.
+# Members are evaluated a few at a time, so that the concatenated features of their graphs stay below
+# `_MOST_FEATURES` numbers (1 GiB of float32) and the rows of a layer below `_MOST_ROWS`: 64 columns of them
+# are 32 MiB, beyond which glibc returns every block to the system and each result costs page faults.
 _MOST_FEATURES = 2**28
 _MOST_ROWS = 2**17
 # Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
-# below so many numbers (256 MiB of float32), however many shards there are; a layer has fewer rows than the
-# bound above then. Graphs of some 60,000 training nodes, with 500 features and 20 edges each, are still one group.
+# below this many numbers (256 MiB of float32), however many shards there are; a layer then has fewer rows than
+# the bound above. A graph of some 60,000 training nodes, with 500 features and 20 edges each, is still one group.
 _MOST_TRAINED = 2**26
-# An edge in training: its two ends, and index and value in the matrix that passes messages forth and the one back.
+# Per edge in training: its two ends, and index and value in the matrices of the forward and backward pass.
 _NUMBERS_AN_EDGE = 10
-# Nodes times members combined at once: bounds what an aggregator holds for its projections of all members.
+# Nodes times members combined at once: bounds an aggregator's projections of all members.
 _ROWS_AT_ONCE = 2**18
 
 
 class Sharded(Unlearner):
-    """Partition, train a member per shard, aggregate; to forget, retrain the members that were hit.
+    """Partition, train a member per shard, aggregate; to forget, retrain the affected members.
 
     The scheme of SISA (Bourtoule et al., Machine Unlearning, IEEE S&P 2021) on graphs: an edge
-    between shards reaches no member in training. A member whose shard becomes empty is retired:
+    between shards is in no member's training graph. A member whose shard becomes empty is retired:
     its parameters are erased and it never votes.
     """
 
@@ -54,7 +54,7 @@ class Sharded(Unlearner):
     forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
-        """Shards, and the two parts."""
+        """Number of shards, partitioner and aggregator."""
 
         num_shards: int = Field(default=20, ge=1, description="How many shards, and so members.")
         partitioner: Spec = part("partitioner", "random", "Deals training nodes into shards.")
@@ -69,12 +69,12 @@ class Sharded(Unlearner):
 
     @property
     def claim(self) -> Claim:  # type: ignore[override]
-        """Tell `EXACT` only if each node's shard depends on its own id alone."""
+        """`EXACT` only if each node's shard depends on its own id alone."""
         return Claim.EXACT if self._node_by_node else Claim.EXACT_GIVEN_PARTITION
 
     @property
     def claim_reason(self) -> str:  # type: ignore[override]
-        """Tell what a kept partition depends on: `ids` or `content`; empty if `EXACT`."""
+        """What a kept partition depends on: `ids` or `content`; empty if `EXACT`."""
         if self.claim is Claim.EXACT:
             return ""
         return "content" if self._uses_data else "ids"
@@ -91,7 +91,7 @@ class Sharded(Unlearner):
             self._fit_aggregator(task)
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Retrain the members whose shards held a node of the request; fit the aggregator anew."""
+        """Retrain the members whose shards held a node of the request; refit the aggregator."""
         with retained.phase("locate"):
             hit = self.locate(request, retained)
             retained.count(shards_hit=len(hit))
@@ -101,14 +101,14 @@ class Sharded(Unlearner):
             self._fit_aggregator(retained)
 
     def locate(self, request: Request, retained: Task) -> list[int]:
-        """Name the shards whose members saw something of the request, and let go of its nodes.
+        """Return the shards whose members saw part of the request, and release its nodes.
 
-        A subclass that keeps more than members between requests extends this, to let go of that too.
+        A subclass that keeps more than members between requests extends this to release that too.
         """
         return self._locate_edges(request, retained) if request.kind == "edge" else self._locate_nodes(request)
 
     def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
-        """Train the members of some shards; a subclass may train them otherwise.
+        """Train the members of some shards; a subclass may do so differently.
 
         Args:
             task: The task, or the retained one.
@@ -116,31 +116,31 @@ class Sharded(Unlearner):
             shards: Their numbers.
 
         Returns:
-            The members, in this order. What each is must depend on its own graph, its shard and the
-            task's seed alone.
+            The members, in this order. Each must depend on its own graph, its shard and the task's
+            seed alone.
         """
         return train_networks(task, graphs, shards)
 
     def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
-        """Give what `train_members` reads and leaves in this object for some shards, beside their members, by name.
+        """Return what else `train_members` reads from and writes to this object for some shards, by name.
 
-        A subclass that overrides `train_members` overrides this and `set_extra_state` too, if only to say
-        that there is nothing. Else its members are neither kept while a large cell is trained nor
+        A subclass that overrides `train_members` must override this and `set_extra_state` too, if only
+        to return nothing. Otherwise its members are neither stored while a large cell is trained nor
         trained on other machines.
         """
         return {}
 
     def set_extra_state(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
-        """Take what `beside` gave for these shards elsewhere, instead of what is here.
+        """Replace what this object holds for some shards by what `extra_state` returned elsewhere.
 
         Args:
             shards: Their numbers.
             values: Tensors by name, on the CPU.
-            device: Where this method computes.
+            device: The device of this method.
         """
 
     def _locate_nodes(self, request: Request) -> list[int]:
-        """Name the shards that held a node of the request, and take these nodes out of them."""
+        """Return the shards that held a node of the request, and remove these nodes from them."""
         forgotten = request.ids.to(self._ids.device)
         gone = torch.isin(self._ids, forgotten)
         if int(gone.sum()) != len(forgotten):
@@ -150,7 +150,7 @@ class Sharded(Unlearner):
         return hit
 
     def _locate_edges(self, request: Request, retained: Task) -> list[int]:
-        """Name the shards that hold both ends of an edge: between shards no member ever saw it."""
+        """Return the shards that hold both ends of an edge: no member saw an edge between shards."""
         shards = self._shard_of(request.ids.to(self._ids.device))
         inside = shards[:, 0] == shards[:, 1]
         retained.count(edges_between_shards=int((~inside).sum()))
@@ -158,14 +158,14 @@ class Sharded(Unlearner):
         return hit
 
     def predict(self, query: Query) -> Tensor:
-        """Ask every member and combine, some nodes at a time."""
+        """Combine the outputs of all members, some nodes at a time."""
         with closing(self._collect_outputs(query)) as outputs:
             return torch.cat(
                 [self.aggregator.combine(outputs.members(start, stop)) for start, stop in self._cuts(query)]
             )
 
     def members(self, query: Query) -> Members:
-        """Ask every member about the targets of a query."""
+        """Return the outputs of all members for the targets of a query."""
         with closing(self._collect_outputs(query)) as outputs:
             return outputs.members(0, len(query.targets))
 
@@ -183,12 +183,14 @@ class Sharded(Unlearner):
             self._add_outputs(query, voting, outputs)
         else:
             graph = query.context(self._ids)
-            for member, said in enumerate(self._networks.each_shared(graph, graph.positions(query.targets))):
-                outputs.put(member, *said)
+            for member, embeddings_and_logits in enumerate(
+                self._networks.each_shared(graph, graph.positions(query.targets))
+            ):
+                outputs.put(member, *embeddings_and_logits)
         return outputs
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the parameters of every voting member and of the aggregator."""
+        """Return the parameters of every voting member and of the aggregator."""
         sizes = torch.bincount(self._shard, minlength=self.num_shards)
         state = {
             f"members/{shard:03d}/{name}": value
@@ -198,11 +200,11 @@ class Sharded(Unlearner):
         return state | {f"aggregator/{name}": value for name, value in self.aggregator.state().items()}
 
     def kept(self) -> Mapping[str, Tensor]:
-        """Give the partition of the retained nodes."""
+        """Return the partition of the retained nodes."""
         return {"partition": torch.stack([self._ids, self._shard], dim=1)}
 
     def _computed(self, task: Task) -> Tensor:
-        # Built for this call alone: what a partitioner remembers must not outlive the request.
+        # Built for this call alone, so that nothing a partitioner stores outlives the request.
         return checked_partition(self.params.partitioner.build(), task, self.num_shards)
 
     def _given(self, task: Task) -> Tensor:
@@ -222,10 +224,10 @@ class Sharded(Unlearner):
             ShardGroup(tuple(cut), tuple(self._ids[self._shard == shard] for shard in cut), self.extra_state(cut))
             for cut in self._groups(task, alive)
         ]
-        asks = describes_extra_state(self) and task.checkpoints.begin(task, groups)
+        use_checkpoints = describes_extra_state(self) and task.checkpoints.begin(task, groups)
         for group in groups:
-            if asks:
-                self._ask_for(task, group)
+            if use_checkpoints:
+                self._load_or_train(task, group)
             else:
                 graphs = self._subgraphs(task, group.shards)
                 self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
@@ -233,8 +235,8 @@ class Sharded(Unlearner):
     def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
         return list(task.graph.parts(self._ids, self._shard, shards))
 
-    def _ask_for(self, task: Task, group: ShardGroup) -> None:
-        """Take a group's members from the task's keeper, or train them and hand them over."""
+    def _load_or_train(self, task: Task, group: ShardGroup) -> None:
+        """Take a group's members from the task's checkpoints, or train and store them."""
         trained = task.checkpoints.find(task, group)
         if trained is None:
             trained = train_group(self, task, self._subgraphs(task, group.shards), group)
@@ -246,7 +248,7 @@ class Sharded(Unlearner):
             self._networks.put(shard, of_shard(shard, trained.members))
 
     def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
-        """Cut shards, in their order, into groups whose members are trained at once."""
+        """Split shards, in their order, into groups whose members are trained together."""
         if not shards:
             return []
         sizes = torch.bincount(self._shard, minlength=self.num_shards).tolist()
@@ -262,20 +264,20 @@ class Sharded(Unlearner):
         return groups
 
     def _numbers_a_row(self, task: Task) -> int:
-        """Count what training holds for a node: its features, what each layer gives, with gradients, and its edges.
+        """Return how many numbers training holds per node: features, outputs of layers with gradients, and edges.
 
-        Layers give as many columns as their parameters have, weight and bias: one for values, one for gradients.
+        A layer's outputs have as many columns as its weight and bias: one set for values, one for gradients.
         """
         layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
         graph = task.graph
         edges = -(-graph.num_edges // graph.num_nodes)
         rows = graph.sparse_rows
-        # Of sparse rows, column and value of each entry.
+        # A sparse entry is a column and a value.
         features = graph.num_features if rows is None else -(-2 * len(rows.values) // graph.num_nodes)
         return features + layers + _NUMBERS_AN_EDGE * edges
 
     def _fit_aggregator(self, task: Task) -> None:
-        # Built anew, so that nothing learned from forgotten nodes can stay behind.
+        # A new one, so that nothing learned from forgotten nodes remains.
         self.aggregator = self.params.aggregator.build()
         if self.aggregator.sample is not None:
             sample = sample_of(self.aggregator, task)
@@ -290,14 +292,16 @@ class Sharded(Unlearner):
         return result
 
     def _add_outputs(self, query: Query, voting: Sequence[int], outputs: MemberOutputs) -> None:
-        """Ask members one by one over their own shards, some at a time."""
+        """Collect the outputs of members over their own shards, some members at a time."""
         rows = len(self._ids) // len(voting) + len(query.targets)
         per_member = max(rows * query.graph.num_features, 1)
         at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
         contexts = query.contexts(self._ids, self._shard, voting)
         for start in range(0, len(voting), at_once):
-            asked = voting[start : start + at_once]
-            graphs = list(islice(contexts, len(asked)))
-            for shard, graph, answer in zip(asked, graphs, self._networks.predict(graphs, asked), strict=True):
+            members = voting[start : start + at_once]
+            graphs = list(islice(contexts, len(members)))
+            for shard, graph, (embeddings, logits) in zip(
+                members, graphs, self._networks.predict(graphs, members), strict=True
+            ):
                 at = graph.positions(query.targets)
-                outputs.put(shard, answer[0][at], answer[1][at])
+                outputs.put(shard, embeddings[at], logits[at])

@@ -1,1 +1,1 @@
-"""How far is an unlearned model from a retrained one, and which measures of that can be trusted?"""
+"""Distances between unlearned and retrained models, and which measures of them can be trusted."""

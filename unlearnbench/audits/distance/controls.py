@@ -1,4 +1,4 @@
-"""The audit `controls`: which measures of forgetting can be trusted on this cell?"""
+"""The audit `controls`: which measures of forgetting can be trusted on a cell."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from unlearnbench.task import View
 LEVELS = ("0", "0.25", "0.5", "0.75", "1")
 LEAKS = tuple(f"retrain-leak[k={k}]" for k in LEVELS)
 OTHERS = ("noop-full", "random-init", "over-forget")
-# What Retrain must be better than. A leak of nothing is Retrain itself, and a small one may be as good.
+# Controls that Retrain must beat. A leak of nothing is Retrain itself, and a small one may be as good.
 RIVALS = (NOOP, *OTHERS, "retrain-leak[k=0.5]")
 TREND_ALPHA = 0.01
 OVERFITTED_EPOCHS = 200
 
 
 class Controls(Audit):
-    """Asks every measure of forgetting whether it ranks methods rightly whose place is known.
+    """Tests whether every measure of forgetting ranks methods of known rank correctly.
 
     The idea of controls follows Kolipaka et al., Sanity Checks for Evaluating Graph Unlearning.
     """
@@ -40,14 +40,14 @@ class Controls(Audit):
     order = 20
 
     class Params(ComponentParams):
-        """How many runs, and what they are asked over."""
+        """Number of runs, permutations and view."""
 
         runs: int = Field(default=10, ge=4, description="Runs of each control.")
         permutations: int = Field(default=9999, ge=199, description="Relabellings of runs that are drawn.")
         view: Literal["shard", "full"] = Field(default="shard", description="Which graph members pass messages over.")
 
     def unfit(self, method: Spec) -> str:
-        """Ask it of Retrain alone: the gate is about measures, not about methods."""
+        """Apply to Retrain alone: the audit is about measures, not about methods."""
         return "" if method.name == REFERENCE else "the gate is asked of Retrain alone"
 
     def effort(self, method: Spec) -> Mapping[str, float]:
@@ -57,7 +57,7 @@ class Controls(Audit):
         return twice | dict.fromkeys((*OTHERS, *LEAKS), runs)
 
     def examine(self, subject: Subject) -> Finding:
-        """Train the controls here and on the overfitted setting, and judge the measures."""
+        """Train the controls on the cell and in the overfitted setting, and judge the measures."""
         runs, permutations, view = self.params.runs, self.params.permutations, View(self.params.view)
         here = score_controls(subject, [REFERENCE, NOOP, *OTHERS, *LEAKS], runs, permutations, view, "here")
         overfitted = score_controls(overfit(subject), [REFERENCE, NOOP], runs, permutations, view, "overfitted")
@@ -73,22 +73,22 @@ class Controls(Audit):
             notes=_notes(subject),
             arrays={
                 f"controls/{_plain(measure)}/{_plain(name)}": scores
-                for measure, marks in here.items()
-                for name, scores in marks.scores.items()
+                for measure, control_scores in here.items()
+                for name, scores in control_scores.scores.items()
             },
         )
 
-    def _score(self, measure: str, marks: ControlScores, judged: Mapping[str, Any]) -> Score:
-        means = marks.means
+    def _score(self, measure: str, control_scores: ControlScores, judgement: Mapping[str, Any]) -> Score:
+        means = control_scores.means
         return Score(
             measure=measure,
             where="forgotten",
             value=means[REFERENCE],
             controls={name: value for name, value in means.items() if name != REFERENCE},
-            p=marks.noop_p,
+            p=control_scores.noop_p,
             runs=self.params.runs,
-            state="valid" if judged["valid"] else "cannot tell",
-            note=judged["reason"],
+            state="valid" if judgement["valid"] else "cannot tell",
+            note=judgement["reason"],
         )
 
 
@@ -96,14 +96,14 @@ def gate(here: ControlScores, overfitted: ControlScores) -> dict[str, Any]:
     """Judge one measure.
 
     Args:
-        here: Marks of all controls on the cell.
-        overfitted: Marks of Retrain and `noop` on the overfitted setting.
+        here: Scores of all controls on the cell.
+        overfitted: Scores of Retrain and `noop` in the overfitted setting.
 
     Returns:
         `retrain_best`: its mean score is below every rival's. `capable`, `powered_here`: `noop`
-        is worse than Retrain, p < .05, on the overfitted setting and on the cell. `follows_k`: the
-        score grows with the share that leaked, Page's p < .01. `valid`: all of these. Beside them
-        the p-values, the mean scores and areas, and `reason`: which of these fail.
+        is worse than Retrain, p < .05, in the overfitted setting and on the cell. `follows_k`: the
+        score grows with the leaked share, Page's p < .01. `valid`: all of these. Also the p-values,
+        the mean scores and areas, and `reason`: which conditions fail.
     """
     means = here.means
     trend: Trend = page_trend(np.stack([here.blocks[name] for name in LEAKS], axis=1))
@@ -113,7 +113,7 @@ def gate(here: ControlScores, overfitted: ControlScores) -> dict[str, Any]:
         "powered_here": _is_rejected(here),
         "follows_k": trend.p is not None and trend.p < TREND_ALPHA,
     }
-    failed = [SAID[name] for name, good in passed.items() if not good]
+    failed = [FAILURES[name] for name, good in passed.items() if not good]
     return {
         **passed,
         "capable_p": overfitted.noop_p,
@@ -127,7 +127,7 @@ def gate(here: ControlScores, overfitted: ControlScores) -> dict[str, Any]:
     }
 
 
-SAID = {
+FAILURES = {
     "retrain_best": "a control has a better score than Retrain",
     "capable": "noop is not found out even if overfitted",
     "powered_here": "noop is not found out here",
@@ -136,7 +136,7 @@ SAID = {
 
 
 def overfit(subject: Subject) -> Subject:
-    """Give the same data under a training that remembers it: 200 epochs, neither dropout nor weight decay."""
+    """Return the same data with a training that overfits: 200 epochs, neither dropout nor weight decay."""
     cell = subject.cell
     training = replace(cell.training, epochs=OVERFITTED_EPOCHS, weight_decay=0.0)
     model = cell.model
@@ -149,8 +149,8 @@ def _has_dropout(model: Spec) -> bool:
     return "dropout" in type(model.params).model_fields
 
 
-def _is_rejected(marks: ControlScores) -> bool:
-    return marks.noop_is_worse and marks.noop_p is not None and marks.noop_p < ALPHA
+def _is_rejected(scores: ControlScores) -> bool:
+    return scores.noop_is_worse and scores.noop_p is not None and scores.noop_p < ALPHA
 
 
 def _notes(subject: Subject) -> tuple[str, ...]:
@@ -161,5 +161,5 @@ def _notes(subject: Subject) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    """Write a name as names of arrays are written."""
+    """Return a name in the form used for names of arrays."""
     return name.replace("-", "_").replace("[k=", "_").replace("]", "").replace(".", "_")

@@ -1,4 +1,4 @@
-"""The audit `distance`: is the method's model as far from retrained ones as these are from each other?"""
+"""The audit `distance`: whether a method's models are as far from retrained ones as these from each other."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ VALID: State = "valid"
 # The floors: the method's own pipeline without the forgotten nodes, and Retrain without them.
 OWN, RETRAIN = "own", "retrain"
 PRIMARY = ("js", FORGOTTEN, OWN)
-# Decimals of a statistic: the rest is rounding.
+# Significant decimals of a statistic; the rest is rounding error.
 ROUNDED = 12
-# A table has many cells: at .05 an exact method would differ in every twentieth.
+# A table has many cells: at .05 an exact method would differ in one cell of twenty.
 VERDICT_ALPHA = 0.01
-# With fewer, no p of three measures on six groups stays below .01 after adjustment.
+# With fewer, no p-value of three measures on six groups can be below .01 after adjustment.
 LEAST_RUNS, LEAST_PERMUTATIONS = 8, 1999
 ENOUGH_RUNS = 10
 
@@ -40,15 +40,15 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measure on a group against a floor.
+    """A measure on a group relative to a floor.
 
     Args:
         method: The method against the retrainings.
-        noop: The method's pipeline that was not told to forget, against the same.
-        ideal: What the method's own pipeline without the forgotten nodes gives against the same;
-            0 where it is the floor itself.
-        state: Whether the number says something of forgetting.
-        p_holm: p of the method, adjusted for all comparisons with the own floor.
+        noop: The method's pipeline before unlearning, against the same.
+        ideal: The statistic of the method's own pipeline without the forgotten nodes, against the
+            same; 0 where it is the floor itself.
+        state: Whether the number is informative about forgetting.
+        p_holm: p-value of the method, adjusted for all comparisons with the own floor.
     """
 
     method: Permutation
@@ -59,19 +59,19 @@ class Comparison:
 
     @property
     def value(self) -> float | None:
-        """Give the energy statistic of the method."""
+        """The energy statistic of the method."""
         return _statistic(self.method)
 
     @property
     def control(self) -> float | None:
-        """Give the energy statistic of `noop`."""
+        """The energy statistic of `noop`."""
         return _statistic(self.noop)
 
     @property
     def effect(self) -> float | None:
-        """Give the value beyond the ideal one in units of what `noop` gives beyond it.
+        """The excess of the value over the ideal one in units of the excess of `noop`.
 
-        None where `noop` is not found out: there is nothing to measure by.
+        None where `noop` is not rejected, so that there is no unit.
         """
         noop = self.control
         if self.state != VALID or self.value is None or noop is None or self.ideal is None:
@@ -90,27 +90,27 @@ class Distance(Audit):
     order = 30
 
     class Params(ComponentParams):
-        """How many runs, and what they are asked over."""
+        """Number of runs, permutations and view."""
 
         runs: int = Field(default=10, ge=LEAST_RUNS, description="Runs a side.")
         permutations: int = Field(default=9999, ge=LEAST_PERMUTATIONS, description="Relabellings of runs.")
         view: Literal["shard", "full"] = Field(default="shard", description="Which graph members pass messages over.")
 
     def effort(self, method: Spec) -> Mapping[str, float]:
-        """Count the method's runs on both sides; a reference is trained and told nothing: half of both."""
+        """Count the method's runs on both sides; a reference is trained but not unlearned: half of both."""
         runs = float(self.params.runs)
         if method.name == REFERENCE:
             return {method.label: 1.5 * runs}
         return {method.label: 2 * runs, REFERENCE: 0.5 * runs}
 
     def examine(self, subject: Subject) -> Finding:
-        """Train, ask and compare."""
+        """Train, predict and compare."""
         runs, view = range(self.params.runs), View(self.params.view)
         method = subject.cell.method
-        mine = [unlearned_run(subject, method, run, view) for run in runs]
+        unlearned = [unlearned_run(subject, method, run, view) for run in runs]
         sides = {
-            "unlearned": stacked([run.unlearned for run in mine]),
-            "noop": stacked([run.noop for run in mine]),
+            "unlearned": stacked([run.unlearned for run in unlearned]),
+            "noop": stacked([run.noop for run in unlearned]),
             OWN: stacked([retrained_run(subject, method, run, view) for run in runs]),
             RETRAIN: stacked([retrained_run(subject, subject.reference, run, view) for run in runs]),
         }
@@ -136,11 +136,11 @@ class Distance(Audit):
         )
 
     def _compare(self, subject: Subject, matrix: Floats, key: Key, own: Comparison | None = None) -> Comparison:
-        """Test the method, and `noop`, against one floor.
+        """Test the method and `noop` against one floor.
 
-        Against Retrain a sharded method differs for what it is, whatever it forgot, and so does its
-        `noop`: the number speaks of forgetting only where `noop` is rejected against both floors,
-        and is farther from Retrain than the pipeline that never saw the request.
+        A sharded method differs from Retrain by its design, whatever it forgot, and so does its
+        `noop`: the number is informative about forgetting only where `noop` is rejected against
+        both floors and is farther from Retrain than the pipeline that never saw the request.
         """
         floor, count = key[2], self.params.runs
         at = {name: np.arange(count) + count * row for row, name in enumerate(("unlearned", "noop", OWN, RETRAIN))}
@@ -159,8 +159,8 @@ class Distance(Audit):
         pairs = np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
         ideal = energy_statistic(matrix[np.ix_(block, block)], [0] * count + [1] * count, pairs).statistic
         farther = ideal is not None and noop.energy.statistic is not None and noop.energy.statistic > ideal
-        known = is_rejected(noop) and own.state == VALID and farther
-        return Comparison(method, noop, ideal, VALID if known else CANNOT_TELL)
+        valid = is_rejected(noop) and own.state == VALID and farther
+        return Comparison(method, noop, ideal, VALID if valid else CANNOT_TELL)
 
     def _score(self, key: Key, one: Comparison) -> Score:
         measure, group, floor = key
@@ -227,15 +227,15 @@ class Distance(Audit):
 
 
 def is_rejected(test: Permutation) -> bool:
-    """Tell whether two sides differ at the level of .05."""
+    """Whether two sides differ at the .05 level."""
     return test.p is not None and test.p < ALPHA
 
 
 def verdict(comparisons: Mapping[Key, Comparison]) -> str:
     """Judge by the method's own pipeline without the forgotten nodes.
 
-    A difference is a difference, wherever it shows and whether or not `noop` shows one. That
-    there is none says something only where `noop` has been found out: by the primary measure.
+    Any significant difference counts, whether or not `noop` differs. The absence of a difference
+    is informative only where the primary measure rejects `noop`.
 
     Args:
         comparisons: With `p_holm` set.
@@ -250,9 +250,9 @@ def verdict(comparisons: Mapping[Key, Comparison]) -> str:
 
 
 def _statistic(test: Permutation) -> float | None:
-    # Sums of equal distances in another order are not quite 0.
-    found = test.energy.statistic
-    return found if found is None else round(found, ROUNDED) + 0.0
+    # Sums of equal distances in another order differ from 0 by rounding.
+    statistic = test.energy.statistic
+    return statistic if statistic is None else round(statistic, ROUNDED) + 0.0
 
 
 def _differs(one: Comparison) -> bool:

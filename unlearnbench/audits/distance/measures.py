@@ -1,4 +1,4 @@
-"""Measures of forgetting: distances between two models' answers, and scores of membership."""
+"""Measures of forgetting: distances between the predictions of two models, and membership scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVER = "over-unlearned"
 
 
 def disagreement(one: Tensor, others: Tensor) -> Tensor:
-    """Give the share of nodes whose most likely class differs.
+    """Return the share of nodes whose most likely class differs.
 
     Args:
         one: float64 [n, C], log-probabilities of one model.
@@ -30,7 +30,7 @@ def disagreement(one: Tensor, others: Tensor) -> Tensor:
 
 
 def divergence(one: Tensor, others: Tensor) -> Tensor:
-    """Give the mean Jensen-Shannon divergence (Lin, IEEE Trans. Information Theory 37, 1991).
+    """Return the mean Jensen-Shannon divergence (Lin, IEEE Trans. Information Theory 37, 1991).
 
     Args:
         one: float64 [n, C], log-probabilities of one model.
@@ -46,10 +46,10 @@ def divergence(one: Tensor, others: Tensor) -> Tensor:
 
 
 def logit_distance(one: Tensor, others: Tensor) -> Tensor:
-    """Give the mean Euclidean distance of logits, each row less its mean.
+    """Return the mean Euclidean distance of logits, each row centred.
 
-    Probabilities fix logits but for a number added to a whole row; without the mean that number
-    is gone, so that log-probabilities serve as logits.
+    Probabilities determine logits up to a constant per row; centring removes it, so that
+    log-probabilities can be used as logits.
 
     Args:
         one: float64 [n, C], log-probabilities of one model.
@@ -66,7 +66,7 @@ DISTANCES: Mapping[str, Distance] = {"disagreement": disagreement, "js": diverge
 
 
 def pairwise(distance: Distance, answers: Tensor) -> Floats:
-    """Give the distances between all pairs of runs.
+    """Return the distances between all pairs of runs.
 
     Args:
         distance: One of `DISTANCES`.
@@ -77,17 +77,17 @@ def pairwise(distance: Distance, answers: Tensor) -> Floats:
     """
     exact = answers.double()
     count = len(exact)
-    found = np.zeros((count, count))
+    upper = np.zeros((count, count))
     for row in range(count - 1):
-        found[row, row + 1 :] = distance(exact[row], exact[row + 1 :]).numpy()
-    mirrored: Floats = found + found.T
+        upper[row, row + 1 :] = distance(exact[row], exact[row + 1 :]).numpy()
+    mirrored: Floats = upper + upper.T
     return mirrored
 
 
 def auc(members: Tensor, others: Tensor) -> float:
-    """Give the chance that a member's score is above another node's, ties counted half.
+    """Return the probability that a member's score is above another node's, ties counted half.
 
-    The orientation is fixed: a higher score speaks for membership. A smaller area is not better.
+    The orientation is fixed: a higher score indicates membership. A smaller area is not better.
 
     Args:
         members: [m], scores of members, m at least 1.
@@ -98,7 +98,7 @@ def auc(members: Tensor, others: Tensor) -> float:
 
 
 def loss_scores(answers: Tensor, labels: Tensor) -> Tensor:
-    """Give minus the cross-entropy of each node: members tend to have the higher ones.
+    """Return the negative cross-entropy of each node, which tends to be higher for members.
 
     Yeom et al., Privacy Risk in Machine Learning, CSF 2018, section 3.
 
@@ -113,9 +113,9 @@ def loss_scores(answers: Tensor, labels: Tensor) -> Tensor:
 
 
 def shift_scores(before: Tensor, after: Tensor) -> Tensor:
-    """Give the Euclidean distance between each node's probabilities before and after a request.
+    """Return the Euclidean distance between each node's probabilities before and after a request.
 
-    As published benchmarks take it for a score of membership, with 0.5 as the ideal area.
+    Published benchmarks use it as a membership score, with 0.5 as the ideal area.
 
     Args:
         before: [n, C], log-probabilities.
@@ -129,12 +129,12 @@ def shift_scores(before: Tensor, after: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Membership:
-    """An area under the curve, beside that of Retrain.
+    """An area under the curve relative to that of Retrain.
 
     Args:
         area: The model's.
-        retrain: Retrain's own; None: there is none.
-        difference: Area less Retrain's; None without one. The nearer to 0 the better.
+        retrain: Retrain's; None: there is none.
+        difference: Area minus Retrain's; None without one. The nearer to 0 the better.
         flag: `over-unlearned`, or empty.
         reason: Why there is no difference.
     """
@@ -147,15 +147,16 @@ class Membership:
 
 
 def read_area(area: float, members: int, others: int, retrain: float | None) -> Membership:
-    """Read an area the only way that says something: against the area of Retrain.
+    """Interpret an area relative to that of Retrain.
 
-    It is `over-unlearned` where it lies below Retrain's (0.5 if there is none) by more than the
-    standard error that the area of two like samples has (Hanley and McNeil, Radiology 143, 1982).
+    It is `over-unlearned` where it is below Retrain's (0.5 if there is none) by more than the
+    standard error of the area of two equally distributed samples (Hanley and McNeil, Radiology
+    143, 1982).
 
     Args:
         area: The model's.
-        members: How many nodes were to be forgotten.
-        others: How many nodes were never trained on.
+        members: Number of forgotten nodes.
+        others: Number of nodes that were never trained on.
         retrain: Retrain's area for the same nodes.
     """
     error = math.sqrt((members + others + 1) / (12 * members * others))

@@ -1,4 +1,4 @@
-"""Groups of nodes by how near they are to what is forgotten."""
+"""Groups of nodes by their distance from the forgotten nodes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def hops(graph: Graph, ids: Tensor, most: int = HOPS) -> Tensor:
 
 
 def make_groups(graph: Graph, forgotten: Tensor, test: Tensor) -> dict[str, Tensor]:
-    """Group nodes: the forgotten, the retained by their hops from these, the rest, the test nodes.
+    """Group nodes: the forgotten, the retained by their hops from them, the rest, the test nodes.
 
     Args:
-        graph: The training graph from before the request.
+        graph: The training graph before the request.
         forgotten: int64 [t], ids of the request.
         test: int64 [n], ids.
 
     Returns:
-        Ids by the group's name, on the CPU; a group without a node is left out.
+        Ids by the group's name, on the CPU; empty groups are left out.
     """
-    away = hops(graph, forgotten)
-    found = {FORGOTTEN: forgotten}
-    found |= {f"hop {hop}": graph.ids[away == hop] for hop in range(1, HOPS + 1)}
-    found |= {REST: graph.ids[away > HOPS], TEST: test}
-    return {name: ids.cpu() for name, ids in found.items() if len(ids)}
+    distance = hops(graph, forgotten)
+    groups = {FORGOTTEN: forgotten}
+    groups |= {f"hop {hop}": graph.ids[distance == hop] for hop in range(1, HOPS + 1)}
+    groups |= {REST: graph.ids[distance > HOPS], TEST: test}
+    return {name: ids.cpu() for name, ids in groups.items() if len(ids)}

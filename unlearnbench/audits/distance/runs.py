@@ -1,4 +1,4 @@
-"""The answers of many runs: of a method told to forget, not told, and never shown what is to be forgotten."""
+"""Predictions of many runs of a method: unlearned, before unlearning, and retrained without the request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WITHOUT = "without"
 
 @dataclass(frozen=True)
 class UnlearnedRun:
-    """What one run of a method answers.
+    """Predictions of one run of a method.
 
     Args:
-        before: Before the request, over the graph from before it; forgotten and test nodes alone.
-        noop: Before the request, over the graph that is left: the weights are kept, the edges
-            are gone. Retrain's is what the control `noop` answers; this is any method's own.
+        before: Before the request, over the full graph; forgotten and test nodes alone.
+        noop: Before the request, over the retained graph: the weights are kept, the edges are
+            gone. For Retrain these are the predictions of the control `noop`.
         unlearned: After the request.
     """
 
@@ -35,19 +35,19 @@ class UnlearnedRun:
 
 
 def groups_of(subject: Subject) -> dict[str, Tensor]:
-    """Give the groups of a subject's nodes, ids by name."""
+    """Return the groups of a subject's nodes, ids by name."""
     return subject.remembered(
         ["groups"], lambda: make_groups(subject.train_graph, subject.request.ids, subject.split.test)
     )
 
 
 def unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
-    """Train a method on all training nodes, ask, tell it to forget, ask again.
+    """Train a method on all training nodes, predict, unlearn, and predict again.
 
     Args:
         subject: The cell and its data.
-        method: What is trained.
-        run: Which seed.
+        method: The method to train.
+        run: Number of the seed.
         view: Which graph messages pass over.
     """
     return subject.remembered(
@@ -56,7 +56,7 @@ def unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> Unlea
 
 
 def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answers:
-    """Train a method on the retained nodes alone, and ask; its seeds are independent of those of `unlearned_run`."""
+    """Train a method on the retained nodes alone and predict, with seeds independent of `unlearned_run`'s."""
 
     def make() -> Answers:
         retained = subject.task(run, WITHOUT).without(subject.request)
@@ -66,7 +66,7 @@ def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answe
 
 
 def stacked(runs: Sequence[Answers]) -> Answers:
-    """Put runs beside each other: [R, n, C] a group."""
+    """Stack runs: [R, n, C] for each group."""
     return {group: torch.stack([run[group] for run in runs]) for group in runs[0]}
 
 
@@ -87,17 +87,17 @@ def _as_retained_query(query: Query) -> RetainedQuery:
 
 
 def _ask(subject: Subject, predict: Callable[[Query], Tensor], held: Tensor, view: View) -> Answers:
-    """Ask about every group: forgotten nodes, retained ones and test nodes, each alone."""
+    """Predict every group: forgotten nodes, retained ones and test nodes, each alone."""
     groups = groups_of(subject)
     retained = {group: ids for group, ids in groups.items() if group not in (FORGOTTEN, TEST)}
-    found = {}
+    answers = {}
     with torch.no_grad():
         for group in (FORGOTTEN, TEST):
-            found[group] = predict(subject.query(groups[group], held, view)).cpu()
-        # Over its shard and all retained nodes a member passes messages over all retained nodes:
-        # both views are one, and FULL asks all members at once.
+            answers[group] = predict(subject.query(groups[group], held, view)).cpu()
+        # With all retained nodes as targets, each member passes messages over all retained nodes in
+        # either view, and FULL evaluates all members at once.
         rows = predict(subject.query(torch.cat(list(retained.values())), held, View.FULL)).cpu()
-    return found | dict(zip(retained, rows.split([len(ids) for ids in retained.values()]), strict=True))
+    return answers | dict(zip(retained, rows.split([len(ids) for ids in retained.values()]), strict=True))
 
 
 def as_counts(groups: Mapping[str, Tensor]) -> dict[str, int]:

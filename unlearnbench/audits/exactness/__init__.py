@@ -1,1 +1,1 @@
-"""Is the deployed state the one of a run that never saw the data, and from which nodes was it computed?"""
+"""Whether the deployed state is that of a run that never saw the data, and from which nodes it was computed."""

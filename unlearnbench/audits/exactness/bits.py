@@ -1,4 +1,4 @@
-"""Compares what methods deploy bit for bit, and names what differs."""
+"""Bitwise comparison of what methods deploy, with descriptions of the differences."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from unlearnbench.measure.digests import member_of
 
 
 def equal_bits(one: Tensor, other: Tensor) -> bool:
-    """Tell whether two tensors have the same type, shape and bits: two of the same NaN are equal."""
+    """Whether two tensors have the same type, shape and bits; identical NaNs are equal."""
     if one.dtype is not other.dtype or one.shape != other.shape:
         return False
     return torch.equal(_bytes(one), _bytes(other))
 
 
 def unequal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
-    """List the names of entries that are not the same bit for bit, or that only one side has."""
+    """Return the names of entries that differ in a bit, or that only one side has."""
     return [
         name
         for name in sorted({*one, *other})
@@ -27,47 +27,47 @@ def unequal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]
 
 
 def state_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str:
-    """Say in which entries two states differ, a group for each member and one for the aggregator.
+    """Describe in which entries two states differ, grouped by member and aggregator.
 
     Args:
         one: What a method deploys after a request.
         other: What it is compared with.
         before: What the method deployed before the request: a group that differs and still has
-            these bits is called that.
+            these bits is described as such.
 
     Returns:
-        One sentence; empty: the states are equal.
+        A sentence; empty: the states are equal.
     """
     groups: dict[str, list[str]] = {}
     for name in unequal(one, other):
         groups.setdefault(member_of(name), []).append(name)
     if not groups:
         return ""
-    told = []
+    differences = []
     for group, names in groups.items():
-        whole = [name for name in {*one, *other} if member_of(name) == group]
-        text = group if len(names) == len(whole) else ", ".join(names)
-        if not any(name in one for name in whole):
+        all_names = [name for name in {*one, *other} if member_of(name) == group]
+        text = group if len(names) == len(all_names) else ", ".join(names)
+        if not any(name in one for name in all_names):
             text += " (is not there)"
-        elif not any(name in other for name in whole):
+        elif not any(name in other for name in all_names):
             text += " (should not be there)"
         elif not unequal(_of(one, group), _of(before, group)):
             text += " (has the bits from before the request)"
-        told.append(text)
-    return "state differs in " + ", ".join(told)
+        differences.append(text)
+    return "state differs in " + ", ".join(differences)
 
 
 def answer_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> str:
-    """Say in which answers two runs differ, in how many rows and by how much; empty: in none."""
-    told = []
+    """Describe in which predictions two runs differ, in how many rows and by how much; empty: in none."""
+    differences = []
     for name in unequal(one, other):
         if one[name].shape != other[name].shape:
-            told.append(f"{name}: shapes {list(one[name].shape)} and {list(other[name].shape)}")
+            differences.append(f"{name}: shapes {list(one[name].shape)} and {list(other[name].shape)}")
             continue
         rows = int((one[name] != other[name]).any(dim=1).sum())
         most = float((one[name] - other[name]).abs().max())
-        told.append(f"{name}: {rows} of {len(one[name])} rows, by at most {most:.2g}")
-    return f"answers differ ({'; '.join(told)})" if told else ""
+        differences.append(f"{name}: {rows} of {len(one[name])} rows, by at most {most:.2g}")
+    return f"answers differ ({'; '.join(differences)})" if differences else ""
 
 
 def _of(state: Mapping[str, Tensor], group: str) -> dict[str, Tensor]:

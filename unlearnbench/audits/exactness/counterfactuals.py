@@ -1,4 +1,4 @@
-"""Would the method have come out the same without D? The checks that compare runs bit for bit."""
+"""Checks of `exactness` that compare runs bit for bit: whether the result would be the same without D."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CONTENT = ("features", "labels", "edges")
 
 @dataclass(frozen=True)
 class Check:
-    """What came of one check.
+    """The result of one check.
 
     Args:
-        name: Which.
-        passed: Whether it did; None: it was not made, `differs` says why.
-        differs: Names what differs, or what was found.
-        more: What follows from it.
+        name: Name of the check.
+        passed: Whether it passed; None: it was not made, for the reason in `differs`.
+        differs: What differs, or what was found.
+        more: Further differences that follow.
     """
 
     name: str
@@ -37,50 +37,50 @@ class Check:
     more: str = ""
 
 
-def make_check(name: str, unlearned: Sequence[str], more: Sequence[str] = ()) -> Check:
-    """Make a check that failed if there is something to tell."""
-    return Check(name, not unlearned, "; ".join(unlearned), "; ".join(more))
+def make_check(name: str, differences: Sequence[str], more: Sequence[str] = ()) -> Check:
+    """Return a check that fails if there are differences."""
+    return Check(name, not differences, "; ".join(differences), "; ".join(more))
 
 
 def check_repeats(unlearned: Run, again: Run) -> Check:
-    """(0) The same run twice, and the same question twice: equal bits?"""
+    """(0) Whether repeating a run, or a query, gives equal bits."""
     asked = answer_differences(unlearned.answers, unlearned.again)
     return make_check("repeats", run_differences(unlearned, again) + ([f"asked twice, its {asked}"] if asked else []))
 
 
 def check_graphs(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
-    """(0) No edge of D, and every other edge, is in each graph read after the request."""
+    """(0) Whether each graph read after the request has no edge of D and every other edge."""
     fitted, asked = (
         ([], [])
         if isinstance(counterfactual, str)
         else (counterfactual.log.reads("fit"), counterfactual.log.reads("predict"))
     )
     differs = []
-    for section, right, others in (
+    for section, expected, others in (
         ("unlearn", trials.retained, fitted),
         ("predict", trials.queries["test"].graph, asked),
     ):
-        found = faults(unlearned.log.reads(section), right, trials.request, others)
+        found = faults(unlearned.log.reads(section), expected, trials.request, others)
         differs += [f"graphs read in {section}(): {'; '.join(found)}"] if found else []
     return make_check("graphs", differs)
 
 
 def check_predict(unlearned: Run) -> Check:
-    """`predict` changes no parameter."""
+    """Whether `predict` leaves all parameters unchanged."""
     changed = state_differences(unlearned.after_asking, unlearned.state, {})
     return make_check("predict", [f"predict() did work of forgetting: its {changed}"] if changed else [])
 
 
 def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -> tuple[Check, dict[str, Tensor]]:
-    """Sort what a method keeps: the integer shard of every retained node, and all that should not be there.
+    """Check that a method keeps nothing but the shard of every retained node.
 
     Args:
-        kept: What `kept()` gave after the request.
+        kept: What `kept()` returned after the request.
         retained: int64 [m], ids of the retained nodes.
         request: D.
 
     Returns:
-        The check, and what may be given to a run that never saw D.
+        The check, and what may be passed to a run that never saw D.
     """
     differs, given = [], {}
     for name, value in kept.items():
@@ -89,15 +89,15 @@ def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -
             differs.append(f"{what}, which is no partition")
             continue
         gone = torch.isin(value[:, 0], request.ids)
-        strange = ~gone & ~torch.isin(value[:, 0], retained)
+        unknown = ~gone & ~torch.isin(value[:, 0], retained)
         differs += [f"{what}, with forgotten nodes: {listed(value[gone, 0].tolist())}"] if bool(gone.any()) else []
-        differs += [f"{what}, with unknown ids: {listed(value[strange, 0].tolist())}"] if bool(strange.any()) else []
-        given[name] = value[~gone & ~strange].clone()
+        differs += [f"{what}, with unknown ids: {listed(value[unknown, 0].tolist())}"] if bool(unknown.any()) else []
+        given[name] = value[~gone & ~unknown].clone()
     return make_check("kept", differs), given
 
 
 def check_counterfactual(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
-    """(a) Does a run that never saw D, with the same partition given, give equal bits?"""
+    """(a) Whether a run that never saw D, with the same partition given, has equal bits."""
     if isinstance(counterfactual, str):
         return Check("counterfactual", False, f"a run without the forgotten nodes {counterfactual}")
     first, *others = run_differences(unlearned, counterfactual) or [""]
@@ -110,12 +110,12 @@ def check_counterfactual(unlearned: Run, counterfactual: Run | str, trials: Tria
 
 
 def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
-    """(b2) Does it come out the same had D held other features, labels and edges?
+    """(b2) Whether the result would be the same if D had other features, labels and edges.
 
     Args:
-        unlearned: What came out.
+        unlearned: The run to compare with.
         trials: Runs the method.
-        name_parts: If it does not: find out, in up to three more runs, on which of the three it depends.
+        name_parts: If not: find in up to three more runs on which of the three it depends.
     """
     differs = outcome(lambda: trials.unlearned(exchanged(trials, CONTENT)), unlearned)
     if not differs:
@@ -128,7 +128,7 @@ def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
 
 
 def check_order(unlearned: Run, trials: Trials) -> Check:
-    """(s) Do two halves of D, in either order, give what both at once give?"""
+    """(s) Whether forgetting two halves of D, in either order, equals forgetting all of D at once."""
     ids = trials.request.ids
     if len(ids) < 2:
         return Check("order", None, "a request of one node has no halves")
@@ -141,11 +141,11 @@ def check_order(unlearned: Run, trials: Trials) -> Check:
 
 
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
-    """Give the training graph with other content for the nodes of D; ids and everything among others stay.
+    """Return the training graph with other content for the nodes of D; ids and all else are unchanged.
 
     Args:
-        trials: Names the graph and D.
-        parts: `features`: those of other training nodes. `labels`: each another class.
+        trials: Holds the graph and D.
+        parts: `features`: those of other training nodes. `labels`: another class for each.
             `edges`: as many, at least one, to other retained nodes.
     """
     graph, ids = trials.subject.train_graph, trials.request.ids

@@ -1,4 +1,4 @@
-"""`exactness`: is what a method deploys after a request what it would be had it never seen the data?"""
+"""The audit `exactness`: whether a method's state after a request is that of a run that never saw the data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from unlearnbench.unlearning import Claim, Unlearner
 EXACT, GIVEN, APPROXIMATE, NONE = (claim.value for claim in Claim if claim is not Claim.CERTIFIED)
 CANNOT_TELL = "cannot tell"
 LEVEL = 0.05
-# What a claim is worth; a certificate says more than `approximate`, and no run can show it.
+# Strength of claims; a certificate is stronger than `approximate`, but no run can show it.
 _RANKS: Final[Mapping[str, float]] = {
     EXACT: 4,
     f"{GIVEN} (ids)": 3.5,
@@ -50,7 +50,7 @@ _FOR_EXACT, _FOR_OTHERS = 8, 3
 
 
 class Exactness(Audit):
-    """Compares a method that forgot with runs that never saw the data, bit for bit; else by their distribution."""
+    """Compares an unlearned method with runs that never saw the data: bit for bit, else in distribution."""
 
     name = "exactness"
     version = 1
@@ -60,7 +60,7 @@ class Exactness(Audit):
     order = 10
 
     class Params(ComponentParams):
-        """Of the two-sample test, which methods get that are not exact."""
+        """Parameters of the two-sample test, for methods that are not exact."""
 
         runs: int = Field(default=20, ge=5, description="Runs a side of the two-sample test.")
         permutations: int = Field(default=999, ge=99, description="Permutations of each test.")
@@ -113,18 +113,18 @@ class Exactness(Audit):
         known: Holdings,
         exact: bool,
     ) -> list[Check]:
-        trials.retained.contains(trials.request.ids)  # so that what it caches is known, too
+        trials.retained.contains(trials.request.ids)  # fills a cache, which then is known too
         known.add(trials.retained)
-        # A method that says its partition depends on the content of D need not be told on what of it.
+        # A method that declares that its partition depends on the content of D need not be tested for which part.
         content = check_content(unlearned, trials, name_parts=method.claim_reason != "content")
-        found = [content, check_order(unlearned, trials), check_taint(unlearned, trials, known, exact)]
+        checks = [content, check_order(unlearned, trials), check_taint(unlearned, trials, known, exact)]
         if not given or not exact:
             why = "nothing is kept: it is the run of the counterfactual" if exact else "the counterfactual differs"
-            return [Check("own partition", True if exact else None, why), *found]
-        return [make_check("own partition", outcome(lambda: trials.counterfactual({}), unlearned)), *found]
+            return [Check("own partition", True if exact else None, why), *checks]
+        return [make_check("own partition", outcome(lambda: trials.counterfactual({}), unlearned)), *checks]
 
     def _by_distribution(self, trials: Trials) -> tuple[str, Sequence[Score], list[str]]:
-        """(d) Over many seeds: do the answers on D lie nearer to those of retrained models than the untouched's?"""
+        """(d) Test over many seeds whether predictions on D are nearer to retrained models' than those of `noop`."""
         runs, permutations = self.params.runs, self.params.permutations
         query = trials.queries["forgotten"]
         noop = RetainedQuery(query.targets, query.view, query.graph, query.retained)
@@ -144,7 +144,7 @@ class Exactness(Audit):
         unlearned, noop, retrained = (np.arange(runs) + side * runs for side in range(3))
         rng = np.random.default_rng(seeds.seed(trials.task().seed, "audit", "permutations"))
         noop_p = energy.differ_p(matrix, noop, retrained, permutations, rng)
-        told_p = energy.differ_p(matrix, unlearned, retrained, permutations, rng)
+        unlearned_p = energy.differ_p(matrix, unlearned, retrained, permutations, rng)
         nearer = energy.nearer_p(matrix, unlearned, noop, retrained, permutations, rng)
         of_noop = energy.energy(matrix, noop, retrained)
         value = energy.energy(matrix, unlearned, retrained)
@@ -156,7 +156,7 @@ class Exactness(Audit):
             floor=0.0,
             controls={"noop": of_noop},
             effect=value / of_noop if rejected and of_noop > 0 else None,
-            p=told_p,
+            p=unlearned_p,
             runs=runs,
             state="valid" if rejected else "cannot tell",
             note=f"noop is rejected with p = {noop_p:.3g}; nearer than noop: p = {nearer:.3g}",

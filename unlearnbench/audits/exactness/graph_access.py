@@ -1,4 +1,4 @@
-"""Watches which graphs a method asks for, without changing a bit of them."""
+"""Records which graphs a method reads, without changing a bit of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class GraphRead:
-    """One graph whose contents a method read.
+    """A graph whose contents a method read.
 
     Args:
         ids: int64 [n], its nodes.
@@ -33,19 +33,19 @@ class GraphRead:
 
 
 class Log:
-    """Collects what was read, while somebody watches.
+    """Log of the graphs that were read within a section.
 
-    What it holds are bytes, so that a search through whatever holds a watched graph does not
-    find the graphs of others in it.
+    It stores bytes, so that a search of the tensors reachable from a watched graph does not find
+    other graphs in its log.
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[tuple[bytes, bytes], None]] = {}
+        self._reads: dict[str, dict[tuple[bytes, bytes], None]] = {}
         self._section = ""
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Put what is read inside under this name; an empty name: do not watch."""
+        """Record what is read within the context under this name; an empty name: record nothing."""
         before, self._section = self._section, name
         try:
             yield
@@ -53,24 +53,24 @@ class Log:
             self._section = before
 
     def see(self, graph: WatchedGraph) -> None:
-        """Note a graph, if somebody watches."""
+        """Record a graph, if within a section."""
         if not self._section:
             return
         with self.section(""):
             ids = graph.ids.cpu()
             pairs = ids[graph.edge_index.cpu()]
-        self._found.setdefault(self._section, {})[ids.numpy().tobytes(), pairs.numpy().tobytes()] = None
+        self._reads.setdefault(self._section, {})[ids.numpy().tobytes(), pairs.numpy().tobytes()] = None
 
     def reads(self, section: str) -> list[GraphRead]:
-        """Give what was read under a name, each graph once."""
-        return [GraphRead(_numbers(ids), _numbers(pairs).reshape(2, -1)) for ids, pairs in self._found.get(section, {})]
+        """Return the graphs read in a section, each once."""
+        return [GraphRead(_numbers(ids), _numbers(pairs).reshape(2, -1)) for ids, pairs in self._reads.get(section, {})]
 
 
 @dataclass(frozen=True, eq=False)
 class WatchedGraph(Graph):
-    """A graph that tells a log when its features, labels or edges are read.
+    """A graph that records in a log when its features, labels or edges are read.
 
-    What is cut from it is watched too; cutting alone is no reading.
+    Its subgraphs are watched too; taking a subgraph is not a read.
     """
 
     log: Log = field(default_factory=Log, repr=False)
@@ -82,22 +82,22 @@ class WatchedGraph(Graph):
         return object.__getattribute__(self, name)
 
     def induced(self, ids: Tensor) -> Graph:
-        """Cut out a subgraph, watched."""
+        """Return an induced subgraph, watched."""
         with self.log.section(""):
             return watched(super().induced(ids), self.log)
 
     def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
-        """Cut out a part of a subgraph, watched."""
+        """Return a subgraph with given edges, watched."""
         with self.log.section(""):
             return watched(super().cut_out(at, edge_index), self.log)
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
-        """Cut out the subgraphs of groups, watched; all at once, so that what is read in between is seen."""
+        """Yield the subgraphs of groups, watched; made all at once, so that reads between them are recorded."""
         with self.log.section(""):
             return iter(list(super().parts(ids, group, wanted, common)))
 
     def without_labels(self) -> Graph:
-        """Give the same graph with every label -1, watched."""
+        """Return the same graph with every label -1, watched."""
         with self.log.section(""):
             return watched(super().without_labels(), self.log)
 
@@ -108,73 +108,75 @@ class WatchedGraph(Graph):
 
 
 def watched(graph: Graph, log: Log) -> WatchedGraph:
-    """Watch a graph.
+    """Return a watched graph.
 
     Args:
-        graph: Its tensors are shared.
-        log: What is told.
+        graph: The graph; its tensors are shared.
+        log: The log to record reads in.
     """
     return WatchedGraph(**{each.name: getattr(graph, each.name) for each in fields(Graph)}, log=log)
 
 
 def watched_task(task: Task, log: Log) -> Task:
-    """Watch the graph of a task, and so that of every task and query made from it."""
+    """Return a task with a watched graph, and thus watched graphs of all tasks and queries made from it."""
     return replace(task, graph=watched(task.graph, log))
 
 
 def watched_query(query: Query, log: Log) -> Query:
-    """Watch the graph of a query."""
+    """Return a query with a watched graph."""
     return replace(query, graph=watched(query.graph, log))
 
 
-def faults(reads: Sequence[GraphRead], right: Graph, request: Request, others: Sequence[GraphRead] = ()) -> list[str]:
-    """Say what is wrong with graphs that were read after a request.
+def faults(
+    reads: Sequence[GraphRead], expected: Graph, request: Request, others: Sequence[GraphRead] = ()
+) -> list[str]:
+    """Describe what is wrong with graphs that were read after a request.
 
     Args:
         reads: The graphs.
-        right: All they may be cut from: the retained graph, or that of a query.
+        expected: The graph they must be subgraphs of: the retained graph, or that of a query.
         request: D.
-        others: What a run that never saw D read: an edge that is missing there too is left out by
-            the method's own choice.
+        others: The graphs that a run that never saw D read: an edge that is missing there too is
+            left out by the method itself.
 
     Returns:
-        Sentences that name nodes and edges; none: no node and no edge of D is in a graph, and
+        Sentences that name nodes and edges; empty: no node and no edge of D is in a graph, and
         every other edge is.
     """
     gone = request.ids.cpu()
-    true_ids = right.ids.cpu()
-    true_pairs = true_ids[right.edge_index.cpu()]
+    true_ids = expected.ids.cpu()
+    true_pairs = true_ids[expected.edge_index.cpu()]
     true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
-    nodes, of_gone, lost, strange = (set[Any]() for _ in range(4))
-    for sight in reads:
-        nodes |= set(sight.ids[torch.isin(sight.ids, gone)].tolist())
-        touches = torch.isin(sight.pairs, gone).any(dim=0)
-        of_gone |= _as_set(sight.pairs[:, touches])
-        wanted, got = _as_set(_among(true_pairs, sight.ids)), _as_set(sight.pairs[:, ~touches])
+    nodes, of_gone, lost, surplus = (set[Any]() for _ in range(4))
+    for read in reads:
+        nodes |= set(read.ids[torch.isin(read.ids, gone)].tolist())
+        touches = torch.isin(read.pairs, gone).any(dim=0)
+        of_gone |= _as_set(read.pairs[:, touches])
+        wanted, got = _as_set(_among(true_pairs, read.ids)), _as_set(read.pairs[:, ~touches])
         lost |= wanted - got
-        strange |= got - wanted
+        surplus |= got - wanted
     for other in others:
         lost -= _as_set(_among(true_pairs, other.ids)) - _as_set(other.pairs)
-    said = [
+    kinds = [
         (nodes, "forgotten nodes are in it"),
         (of_gone, "edges of forgotten nodes are in it"),
         (lost, "edges between retained nodes are missing"),
-        (strange, "edges are in it that the graph does not have"),
+        (surplus, "edges are in it that the graph does not have"),
     ]
-    return [f"{len(found)} {what}: {listed(found)}" for found, what in said if found]
+    return [f"{len(items)} {what}: {listed(items)}" for items, what in kinds if items]
 
 
 def unlike(reads: Sequence[GraphRead], others: Sequence[GraphRead], orders: Sequence[Tensor]) -> list[str]:
-    """Say which sets of nodes were read that another run did not read.
+    """Describe the sets of nodes that one run read and another did not.
 
     Args:
         reads: What one run read.
         others: What the other run read.
-        orders: Each int64 [n], the ids of a graph in the order of its positions: a set that is
-            what another set's positions are, taken for ids, is called that.
+        orders: Each int64 [n], the ids of a graph in the order of its positions: a set that
+            consists of another set's positions taken for ids is described as such.
 
     Returns:
-        One sentence a set, beside the set of the other run that is most like it.
+        A sentence for each set, with the most similar set of the other run.
     """
     known = [frozenset(other.ids.tolist()) for other in others]
     misread: dict[frozenset[int], frozenset[int]] = {}
@@ -182,22 +184,22 @@ def unlike(reads: Sequence[GraphRead], others: Sequence[GraphRead], orders: Sequ
         place = {node: at for at, node in enumerate(order.tolist())}
         for nodes in known:
             misread[frozenset({place[node] for node in nodes if node in place} & place.keys())] = nodes
-    told = []
-    for nodes in dict.fromkeys(frozenset(sight.ids.tolist()) for sight in reads):
+    descriptions = []
+    for nodes in dict.fromkeys(frozenset(read.ids.tolist()) for read in reads):
         if nodes in known or not known:
             continue
         if nodes in misread:
-            told.append(f"{listed(nodes)}, the positions of {listed(misread[nodes])} taken for ids")
+            descriptions.append(f"{listed(nodes)}, the positions of {listed(misread[nodes])} taken for ids")
             continue
         like = max(known, key=lambda other: len(nodes & other) / len(nodes | other))
         parts = [(nodes - like, "too many"), (like - nodes, "missing")]
         text = "; ".join(f"{what}: {listed(some)}" for some, what in parts if some)
-        told.append(f"a graph of {len(nodes)} nodes where the other run has one of {len(like)} ({text})")
-    return told
+        descriptions.append(f"a graph of {len(nodes)} nodes where the other run has one of {len(like)} ({text})")
+    return descriptions
 
 
 def listed(values: Any) -> str:
-    """Write the first few of some ids or pairs of ids."""
+    """Format the first few of some ids or pairs of ids."""
     ordered = sorted(values)
     text = ", ".join(f"{value[0]}-{value[1]}" if isinstance(value, tuple) else str(value) for value in ordered[:_NAMED])
     return text + (", ..." if len(ordered) > _NAMED else "")

@@ -1,4 +1,4 @@
-"""Finds every tensor that can be reached from an object: what a method still holds."""
+"""Finds every tensor reachable from an object: what a method still holds."""
 
 from __future__ import annotations
 
@@ -17,78 +17,78 @@ _LEAVES = (str, bytes, int, float, complex, type, ModuleType, BuiltinFunctionTyp
 def reachable_tensors(root: Any) -> Iterator[Tensor]:
     """Yield every tensor that an object holds, directly or through others, each once.
 
-    A tensor that is a view is yielded as all of the memory it is a view of. Follows attributes,
-    containers, what functions close over and their defaults, and what autograd saved; not
-    modules, classes and the global names of functions. Arrays of numpy are yielded as tensors.
+    A view is yielded as all of the memory behind it. Follows attributes, containers, closures and
+    defaults of functions, and what autograd saved, but not modules, classes and global names of
+    functions. numpy arrays are yielded as tensors.
 
     Args:
-        root: A method, say.
+        root: Any object, such as a method.
     """
     return (tensor for _, tensor in named_reachable_tensors(root))
 
 
 def named_reachable_tensors(root: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield what `reachable_tensors` does, each with one of the ways to it: `._cache['rows']`.
+    """Yield what `reachable_tensors` does, each with one of the paths to it, such as `._cache['rows']`.
 
     Args:
-        root: A method, say.
+        root: Any object, such as a method.
     """
     seen: set[int] = set()
-    # Objects are kept alive while their ids stand in `seen`: a freed one's id could be used again.
+    # Objects are kept alive while their ids are in `seen`: the id of a freed object could be reused.
     waiting, kept = [("", root)], [root]
     while waiting:
-        way, found = waiting.pop()
-        if id(found) in seen or isinstance(found, _LEAVES) or found is None:
+        path, obj = waiting.pop()
+        if id(obj) in seen or isinstance(obj, _LEAVES) or obj is None:
             continue
-        seen.add(id(found))
-        kept.append(found)
-        if isinstance(found, Tensor):
-            yield way, _whole(found)
-        elif isinstance(found, np.ndarray) and found.dtype.kind in "biuf":
-            yield way, torch.from_numpy(np.ascontiguousarray(found))
-        waiting += _next(way, found)
+        seen.add(id(obj))
+        kept.append(obj)
+        if isinstance(obj, Tensor):
+            yield path, _whole(obj)
+        elif isinstance(obj, np.ndarray) and obj.dtype.kind in "biuf":
+            yield path, torch.from_numpy(np.ascontiguousarray(obj))
+        waiting += _next(path, obj)
 
 
-def _next(way: str, found: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object refers to."""
-    if isinstance(found, Tensor):
-        yield f"{way}.grad", found.grad if found.is_leaf else found.grad_fn
-        yield way, found.__dict__
-    elif isinstance(found, np.ndarray):
-        yield f"{way}.base", found.base
-    elif isinstance(found, FunctionType):
-        for name, cell in zip(found.__code__.co_freevars, found.__closure__ or (), strict=True):
+def _next(path: str, obj: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object refers to, with the path."""
+    if isinstance(obj, Tensor):
+        yield f"{path}.grad", obj.grad if obj.is_leaf else obj.grad_fn
+        yield path, obj.__dict__
+    elif isinstance(obj, np.ndarray):
+        yield f"{path}.base", obj.base
+    elif isinstance(obj, FunctionType):
+        for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True):
             if _is_full(cell):
-                yield f"{way}<{name}>", cell.cell_contents
-        yield f"{way}.__defaults__", found.__defaults__
-        yield f"{way}.__kwdefaults__", found.__kwdefaults__
-        yield way, found.__dict__
-    elif isinstance(found, torch.autograd.graph.Node):
-        for node, _ in found.next_functions:
-            yield f"{way}.next", node
-        for name in dir(found):
+                yield f"{path}<{name}>", cell.cell_contents
+        yield f"{path}.__defaults__", obj.__defaults__
+        yield f"{path}.__kwdefaults__", obj.__kwdefaults__
+        yield path, obj.__dict__
+    elif isinstance(obj, torch.autograd.graph.Node):
+        for node, _ in obj.next_functions:
+            yield f"{path}.next", node
+        for name in dir(obj):
             if name.startswith("_saved_"):
-                yield f"{way}.{name}", getattr(found, name)
-    elif isinstance(found, dict):
-        yield from _items(way, found)
-    elif isinstance(found, list | tuple):
-        for place, value in enumerate(found):
-            yield f"{way}[{place}]", value
+                yield f"{path}.{name}", getattr(obj, name)
+    elif isinstance(obj, dict):
+        yield from _items(path, obj)
+    elif isinstance(obj, list | tuple):
+        for place, value in enumerate(obj):
+            yield f"{path}[{place}]", value
     else:
-        # The attributes come last, to be taken first: so that what they name is called by its name.
-        yield from ((f"{way}.?", value) for value in gc.get_referents(found))
-        for name, value in getattr(found, "__dict__", {}).items():
-            yield f"{way}.{name}", value
+        # Attributes come last and are thus visited first, so that what they refer to gets their name.
+        yield from ((f"{path}.?", value) for value in gc.get_referents(obj))
+        for name, value in getattr(obj, "__dict__", {}).items():
+            yield f"{path}.{name}", value
 
 
-def _items(way: str, found: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in found.items():
-        yield f"{way}.keys", key
-        yield f"{way}[{key!r}]" if isinstance(key, str | int) else f"{way}[...]", value
+def _items(path: str, obj: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in obj.items():
+        yield f"{path}.keys", key
+        yield f"{path}[{key!r}]" if isinstance(key, str | int) else f"{path}[...]", value
 
 
 def _whole(tensor: Tensor) -> Tensor:
-    """Give all that a tensor's memory holds: a view keeps alive what it does not show."""
+    """Return all of a tensor's memory: a view keeps alive what it does not show."""
     if tensor.layout is not torch.strided:
         return tensor.detach()
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())

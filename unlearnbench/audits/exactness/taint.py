@@ -1,4 +1,4 @@
-"""Does a method still hold data of D? Marks it before the request, and searches what can be reached afterwards."""
+"""Whether a method still holds data of D: it is marked before the request and searched for afterwards."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.trials import Run, Trials, outcome
 from unlearnbench.graph import Graph
 
-# No class of any graph, and small: whatever counts classes makes a table of this length.
+# Not a class of any graph, and small: code that counts classes makes a table of this length.
 _LEAST_LABEL = 10_007
 _SHOWN = 5
 
 
 @dataclass
 class Holdings:
-    """What can be reached from a method: digests of tensors that hold more than one value over and over."""
+    """Digests of the tensors reachable from a method, except those that repeat a single value."""
 
     digests: set[str] = field(default_factory=set)
 
     def add(self, root: Any) -> None:
-        """Add all that can be reached from an object."""
+        """Add all that is reachable from an object."""
         self.digests |= {_digest(tensor) for _, tensor in held(root)}
 
 
@@ -39,12 +39,12 @@ class Search:
     Args:
         graph: The training graph as it was before it was marked.
         ids: int64 [t], D.
-        known: What a run holds that never saw D, and what can be made of the retained graph.
+        known: What a run that never saw D holds, and what the retained graph holds.
 
     Attributes:
-        marked: Ways to marked values: the method refers to the former task.
-        copies: Ways to rows of features that only a node of D has, with the nodes.
-        others: Ways to other tensors that a run without D does not hold.
+        marked: Paths to marked values: the method refers to the former task.
+        copies: Paths to feature rows that only a node of D has, with the nodes.
+        others: Paths to other tensors that a run without D does not hold.
     """
 
     graph: Graph
@@ -57,17 +57,17 @@ class Search:
     def __call__(self, method: Any) -> None:
         """Search a method."""
         rows, label = unique_rows(self.graph, self.ids), unused_label(self.graph)
-        for way, tensor in held(method):
+        for path, tensor in held(method):
             if _digest(tensor) in self.known.digests:
                 continue
             if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
-                _add(self.marked, f"{way} (features)")
+                _add(self.marked, f"{path} (features)")
             elif tensor.dtype in (torch.int64, torch.int32) and bool((tensor == label).any()):
-                _add(self.marked, f"{way} (labels)")
-            elif found := [node for node, row in rows.items() if contains_row(tensor, row)]:
-                _add(self.copies, f"{way} (features of {listed(found)})")
+                _add(self.marked, f"{path} (labels)")
+            elif nodes := [node for node, row in rows.items() if contains_row(tensor, row)]:
+                _add(self.copies, f"{path} (features of {listed(nodes)})")
             else:
-                _add(self.others, f"{way} ({self._described(tensor)})")
+                _add(self.others, f"{path} ({self._described(tensor)})")
 
     def _described(self, tensor: Tensor) -> str:
         text = f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.numel()} numbers"
@@ -79,39 +79,39 @@ class Search:
 
 
 def held(root: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield the dense tensors that can be reached from an object, with the way; none that is one value throughout."""
-    for way, tensor in named_reachable_tensors(root):
+    """Yield the dense tensors reachable from an object with their paths, except those that repeat a single value."""
+    for path, tensor in named_reachable_tensors(root):
         for suffix, part in _parts(tensor):
             if part.numel() and bool((part != part.reshape(-1)[0]).any()):
-                yield f"{way}{suffix}", part
+                yield f"{path}{suffix}", part
 
 
 def check_taint(unlearned: Run, trials: Trials, known: Holdings, exact: bool) -> Check:
-    """(c) Mark x and y of D just before the request: nothing comes out otherwise, nothing marked is held afterwards.
+    """(c) Mark x and y of D just before the request: the result must be the same and hold nothing marked.
 
-    Tensors are also compared with those that a run without D holds: so that copies and whatever
-    was computed from them are found, too.
+    Tensors are also compared with those that a run without D holds, which finds copies and
+    whatever was computed from them.
 
     Args:
         unlearned: The run without marks.
         trials: Runs the method.
         known: What a run without D holds.
-        exact: Whether that run deploys the same bits; if not, tensors that merely differ tell nothing.
+        exact: Whether that run deploys the same bits; if not, tensors that merely differ are uninformative.
     """
     truth = trials.subject.train_graph
     own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
     search = Search(truth, trials.request.ids, known)
-    found = outcome(
+    differences = outcome(
         lambda: trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.request.ids), inspect=search),
         unlearned,
     )
-    differs = [f"with x and y of forgotten nodes overwritten: {found[0]}"] if found else []
-    ways = [
+    differs = [f"with x and y of forgotten nodes overwritten: {differences[0]}"] if differences else []
+    paths = [
         ("reaches the former task", search.marked),
         ("holds copies", search.copies),
         ("holds what a run without the forgotten nodes does not", search.others if exact else []),
     ]
-    differs += [f"{what}: {', '.join(some[:_SHOWN])}" for what, some in ways if some]
+    differs += [f"{what}: {', '.join(some[:_SHOWN])}" for what, some in paths if some]
     return make_check("taint", differs)
 
 
@@ -127,15 +127,15 @@ def overwrite(graph: Graph, ids: Tensor) -> None:
 
 
 def unused_label(graph: Graph) -> int:
-    """Give a number that is no class, position or id of a graph."""
-    overwrite = max(_LEAST_LABEL, graph.num_nodes, graph.num_classes)
-    while bool((graph.ids == overwrite).any()):
-        overwrite += 1
-    return overwrite
+    """Return a number that is no class, position or id of a graph."""
+    label = max(_LEAST_LABEL, graph.num_nodes, graph.num_classes)
+    while bool((graph.ids == label).any()):
+        label += 1
+    return label
 
 
 def unique_rows(graph: Graph, ids: Tensor) -> dict[int, Tensor]:
-    """Give the features of those nodes whose row no other node of the graph has, and that are not one value."""
+    """Return the feature rows of those nodes whose row is unique in the graph and not constant."""
     _, where, count = torch.unique(graph.x, dim=0, return_inverse=True, return_counts=True)
     at = graph.positions(ids)
     rows = {}
@@ -147,11 +147,11 @@ def unique_rows(graph: Graph, ids: Tensor) -> dict[int, Tensor]:
 
 
 def contains_row(tensor: Tensor, row: Tensor) -> bool:
-    """Tell whether the numbers of a row stand one after the other in the memory of a tensor."""
+    """Whether the numbers of a row are consecutive in the memory of a tensor."""
     if not tensor.is_floating_point() or tensor.numel() < len(row):
         return False
     flat, wanted = tensor.reshape(-1), row.to(tensor.dtype)
-    # Few places are left after the first number that is not zero.
+    # Few candidates remain after the first non-zero number.
     columns = torch.nonzero(wanted)[:, 0].tolist()
     starts = torch.nonzero(flat == wanted[columns[0]])[:, 0] - columns[0]
     starts = starts[(starts >= 0) & (starts <= len(flat) - len(wanted))]
@@ -187,6 +187,6 @@ def _digest(tensor: Tensor) -> str:
     return digest.hexdigest()
 
 
-def _add(ways: list[str], way: str) -> None:
-    if way not in ways:
-        ways.append(way)
+def _add(paths: list[str], path: str) -> None:
+    if path not in paths:
+        paths.append(path)

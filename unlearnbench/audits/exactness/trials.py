@@ -1,4 +1,4 @@
-"""Runs of a method that differ in one thing, all with the seed of the cell: what `exactness` compares."""
+"""Runs of a method that differ in one respect, all with the seed of the cell, for `exactness` to compare."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Inspect = Callable[[Unlearner], None]
 
 @dataclass(frozen=True)
 class Run:
-    """What became of one run.
+    """The result of one run.
 
     Args:
         before: State before the request.
-        state: State after it, before anything was asked.
+        state: State after it, before any query.
         after_asking: State after all queries.
         answers: Log-probabilities by query.
-        again: The answers to the same queries, asked once more; empty unless the run was `thorough`.
-        untold: Answers given before the request, over the graph without D; as `again`.
-        kept: What the method keeps beside its state.
-        log: Which graphs were read, in the chapters `fit`, `unlearn` and `predict`.
+        again: The answers to the same queries repeated; empty unless the run was `thorough`.
+        noop: Answers before the request, over the graph without D; empty unless `thorough`.
+        kept: What the method keeps apart from its state.
+        log: Which graphs were read, in the sections `fit`, `unlearn` and `predict`.
     """
 
     before: Mapping[str, Tensor]
@@ -46,13 +46,13 @@ class Run:
     log: Log
 
     def whole(self) -> dict[str, Tensor]:
-        """Give the state and the partition that is kept."""
+        """Return the state and the kept partition."""
         partition = self.kept.get("partition")
         return dict(self.state) if partition is None else {**self.state, "partition": partition}
 
 
 class Trials:
-    """Trains and asks the method of a cell again and again.
+    """Trains and queries the method of a cell repeatedly.
 
     Args:
         subject: The cell.
@@ -62,20 +62,20 @@ class Trials:
         self.subject = subject
         self.method: Spec = subject.cell.method
         self.request = subject.request
-        # On CUDA a network's bits depend on those trained beside it.
+        # On CUDA a network's bits depend on those trained with it.
         on_cuda = subject.device.type == "cuda"
         self.training: Training = replace(subject.cell.training, one_by_one=True) if on_cuda else subject.cell.training
 
     @cached_property
     def retained(self) -> Graph:
-        """Give the training graph without D."""
+        """The training graph without D."""
         return self.subject.train_graph.without(self.request.ids)
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """Make the queries that are asked after a request: test nodes in both views, and D as strangers.
+        """The queries after a request: test nodes in both views, and D as unseen nodes.
 
-        A method that does not delete at inference is asked over the graph with D, as it would be deployed.
+        A method that does not delete at inference is queried over the graph with D, as it would be deployed.
         """
         subject = self.subject
         built: Unlearner = self.method.build()
@@ -88,7 +88,7 @@ class Trials:
         }
 
     def task(self, graph: Graph | None = None, run: int = 0, side: str = "") -> Task:
-        """Make the task of all training nodes, or of another graph with the same seed."""
+        """Return the task of all training nodes, or of another graph with the same seed."""
         task = self.subject.task(run, side, self.training)
         return task if graph is None else replace(task, graph=graph)
 
@@ -100,14 +100,14 @@ class Trials:
         inspect: Inspect = lambda method: None,
         thorough: bool = False,
     ) -> Run:
-        """Train on all training nodes, then tell to forget.
+        """Train on all training nodes, then unlearn.
 
         Args:
             graph: The training graph, if not the true one.
             requests: One after the other; default: all of D at once.
-            spoil: Called with the graph just before the method is told.
+            spoil: Called with the graph just before `unlearn`.
             inspect: Called with the method after the request, and again after all queries.
-            thorough: Ask before the request, too, and twice after it.
+            thorough: Query also before the request, and twice after it.
         """
         log = Log()
         task = watched_task(self.task(graph), log) if spoil is None else self.task(graph)
@@ -132,8 +132,8 @@ class Trials:
         """Train on the retained nodes alone.
 
         Args:
-            given: The partition that is handed in.
-            inspect: As for `told`.
+            given: The partition to use.
+            inspect: As for `unlearned`.
         """
         log = Log()
         method: Unlearner = self.method.build()
@@ -154,17 +154,17 @@ class Trials:
         for name, query in self.queries.items():
             if noop:
                 query = RetainedQuery(query.targets, query.view, query.graph, query.retained)
-            # D as strangers has forgotten nodes in its graph by right: only the others are watched.
+            # The graph of D as unseen nodes rightly has forgotten nodes: only the others are watched.
             elif log is not None and name != "forgotten":
                 query = watched_query(query, log)
-            # With gradients: a method that trains when it is asked must not fail, but be found.
+            # With gradients, so that a method that trains in `predict` is detected instead of failing.
             with (log or Log()).section("predict"):
                 answers[name] = method.predict(query).detach().clone().cpu()
         return answers
 
 
 def attempted(run: Callable[[], Run]) -> Run | str:
-    """Run, or say why that fails: another order or other content may be too much for a method that is wrong."""
+    """Run, or return why it fails: a faulty method may not cope with another order or other content."""
     try:
         return run()
     except (MemoryError, torch.OutOfMemoryError):
@@ -174,13 +174,13 @@ def attempted(run: Callable[[], Run]) -> Run | str:
 
 
 def outcome(run: Callable[[], Run], unlearned: Run) -> list[str]:
-    """Say how `told` differs from a run, or that the run fails; empty: they are equal bit for bit."""
-    found = attempted(run)
-    return [found] if isinstance(found, str) else run_differences(unlearned, found)
+    """Describe how `unlearned` differs from a run, or that the run fails; empty: they are equal bit for bit."""
+    other = attempted(run)
+    return [other] if isinstance(other, str) else run_differences(unlearned, other)
 
 
 def run_differences(one: Run, other: Run) -> list[str]:
-    """Say in what two runs differ bit for bit: state and kept partition, then answers; empty: in nothing."""
+    """Describe how two runs differ bit for bit: state and kept partition, then answers; empty: not at all."""
     state = state_differences(one.whole(), other.whole(), one.before)
     answers = answer_differences(one.answers, other.answers)
     if answers and not state:

@@ -1,1 +1,1 @@
-"""Does a kept partition reveal which nodes were there when it was made?"""
+"""Whether a kept partition reveals which nodes were present when it was made."""

@@ -1,4 +1,4 @@
-"""Attacks that tell two worlds apart: the classifier, the area under its curve, and how sure that is."""
+"""Attacks that distinguish two worlds: the classifier, the area under its ROC curve, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NORMAL_95 = 1.959963984540054
 
 
 class Attacker:
-    """Scores every row by a logistic regression that saw no row of its fold.
+    """Scores every row by a logistic regression trained on the other folds.
 
-    Features are standardised on the rows that the regression sees.
+    Features are standardised on the rows that the regression is trained on.
 
     Args:
         features: float64 [n, d].
@@ -32,41 +32,41 @@ class Attacker:
             self._folds.append((held, *(scaler.transform(features[side].numpy()) for side in (~held, held))))
 
     def scores(self, positive: Tensor) -> Tensor:
-        """Learn which rows are positive, and score.
+        """Train on the labels and score all rows.
 
         Args:
-            positive: bool [n]; of every fold's other rows some are, some are not.
+            positive: bool [n]; outside every fold, some rows are positive and some are not.
 
         Returns:
             float64 [n], log-odds.
         """
         scores = torch.zeros(len(positive), dtype=torch.float64)
         for held, others, own in self._folds:
-            # Few features, many rows: Newton's steps are the cheapest and always arrive.
+            # Few features, many rows: Newton's method is the fastest and always converges.
             model = LogisticRegression(solver="newton-cholesky").fit(others, positive[~held].numpy())
             scores[held] = torch.from_numpy(model.decision_function(own))
         return scores
 
 
 def area(scores: Tensor, positive: Tensor) -> float:
-    """Give the area under the ROC curve: how often a positive row scores higher; a tie counts half."""
+    """Return the area under the ROC curve: how often a positive row scores higher; ties count half."""
     return float(_placements(scores, positive)[positive].mean())
 
 
 def area_error(scores: Tensor, positive: Tensor, target: Tensor, world: Tensor) -> float:
-    """Give the standard error of the area where rows of one target or of one world may depend on each other.
+    """Return the standard error of the area where rows of one target or one world may be dependent.
 
     The placements of DeLong, DeLong and Clarke-Pearson (Biometrics 1988), summed by cluster
-    (Obuchowski, Biometrics 1997): the variances by target and by world less that by row (Cameron,
-    Gelbach and Miller, J. Business and Economic Statistics 2011), and not less than the smaller of
-    the two. As each target is as often positive as not, what it adds to all its placements adds
-    nothing to the area, and is taken out first.
+    (Obuchowski, Biometrics 1997): the variances by target and by world minus that by row (Cameron,
+    Gelbach and Miller, J. Business and Economic Statistics 2011), but at least the smaller of the
+    two. As each target is as often positive as not, a constant in all its placements does not
+    affect the area, and is removed first.
 
     Args:
         scores: float64 [n].
         positive: bool [n], half of each target's rows.
-        target: int64 [n], whose row each is, values 0, 1, ...
-        world: int64 [n], in which world each is, values 0, 1, ...; no two rows share both.
+        target: int64 [n], the target of each row, values 0, 1, ...
+        world: int64 [n], the world of each row, values 0, 1, ...; no two rows share both.
     """
     placement = _placements(scores, positive)
     height = torch.where(positive, placement - placement[positive].mean(), placement[~positive].mean() - placement)
@@ -86,12 +86,12 @@ def _sums(values: Tensor, cluster: Tensor) -> Tensor:
 
 
 def _placements(scores: Tensor, positive: Tensor) -> Tensor:
-    """Give for each row the share of the other side that it is ranked rightly against; ties count half."""
+    """Return for each row the share of the other side that it is ranked correctly against; ties count half."""
     rank = _middle_ranks(scores)
     result = torch.empty_like(scores)
     for side, sign in ((positive, 1), (~positive, -1)):
-        beaten = (rank[side] - _middle_ranks(scores[side])) / max(int((~side).sum()), 1)
-        result[side] = beaten if sign > 0 else 1 - beaten
+        share = (rank[side] - _middle_ranks(scores[side])) / max(int((~side).sum()), 1)
+        result[side] = share if sign > 0 else 1 - share
     return result
 
 
@@ -102,12 +102,12 @@ def _middle_ranks(values: Tensor) -> Tensor:
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
-    """Give the normal 95 % interval, cut to [0, 1]."""
+    """Return the normal 95 % interval, clipped to [0, 1]."""
     return max(0.0, value - NORMAL_95 * error), min(1.0, value + NORMAL_95 * error)
 
 
 def mean_interval(values: Tensor) -> tuple[float | None, float | None]:
-    """Give Student's 95 % interval of a mean; none of a single value."""
+    """Return Student's 95 % interval of a mean; None for a single value."""
     n = len(values)
     if n < 2:
         return None, None
@@ -116,7 +116,7 @@ def mean_interval(values: Tensor) -> tuple[float | None, float | None]:
 
 
 def share_interval(hits: int, count: int) -> tuple[float, float]:
-    """Give Wilson's 95 % interval of a share (J. American Statistical Association 1927)."""
+    """Return Wilson's 95 % interval of a share (J. American Statistical Association 1927)."""
     z2 = NORMAL_95**2
     middle = (hits + z2 / 2) / (count + z2)
     half = NORMAL_95 * (hits * (count - hits) / count + z2 / 4) ** 0.5 / (count + z2)
@@ -124,42 +124,42 @@ def share_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def sensitivity(scores: Tensor, positive: Tensor, rate: float, weight: Tensor | None = None) -> Tensor:
-    """Give the share of positive rows found at a rate of false alarms.
+    """Return the true positive rate at a false positive rate.
 
-    The threshold is the lowest at which at most that share of negative rows score as high.
+    The threshold is the lowest that at most that share of negative rows reach.
 
     Args:
         scores: float64 [n].
         positive: bool [n].
-        rate: Of false alarms.
-        weight: float64 [B, n], B weightings of the rows; default: one, all equal.
+        rate: The false positive rate.
+        weight: float64 [B, n], B weightings of the rows; default: one with equal weights.
 
     Returns:
         float64 [B].
     """
     weight = torch.ones(1, len(scores), dtype=torch.float64) if weight is None else weight
     value, at = torch.unique(-scores, return_inverse=True)
-    found, alarms = (
+    hits, alarms = (
         torch.zeros(len(weight), len(value), dtype=torch.float64).index_add_(1, at[side], weight[:, side])
         for side in (positive, ~positive)
     )
-    found, alarms = found.cumsum(dim=1), alarms.cumsum(dim=1)
+    hits, alarms = hits.cumsum(dim=1), alarms.cumsum(dim=1)
     allowed = alarms <= rate * alarms[:, -1:] * (1 + 1e-12)
-    return torch.where(allowed, found, 0.0).max(dim=1).values / found[:, -1].clamp(min=1e-300)
+    return torch.where(allowed, hits, 0.0).max(dim=1).values / hits[:, -1].clamp(min=1e-300)
 
 
 def sensitivity_interval(
     scores: Tensor, positive: Tensor, rate: float, target: Tensor, times: int, generator: torch.Generator
 ) -> tuple[float, float]:
-    """Give the 95 % interval of the sensitivity by drawing targets with replacement.
+    """Return the 95 % interval of the sensitivity by bootstrap over targets.
 
     Args:
         scores: float64 [n].
         positive: bool [n].
-        rate: Of false alarms.
-        target: int64 [n], whose row each is, values 0, 1, ...
-        times: How many draws.
-        generator: Where chance comes from.
+        rate: The false positive rate.
+        target: int64 [n], the target of each row, values 0, 1, ...
+        times: Number of bootstrap samples.
+        generator: The random generator.
     """
     count = int(target.max()) + 1
     drawn = torch.randint(count, (times, count), generator=generator)
@@ -170,16 +170,16 @@ def sensitivity_interval(
     return low, high
 
 
-def randomisation_p(observed: float, again: Callable[[int], float], times: int) -> float:
-    """Give the chance of an area as large if the worlds did not differ.
+def randomisation_p(observed: float, redraw: Callable[[int], float], times: int) -> float:
+    """Return the p-value of a randomisation test of the area.
 
-    Who is in which world was drawn by chance, so that drawing it again gives what the attack would
-    have found by chance alone, whatever depends on whatever among the rows (Fisher, The Design of
+    The assignment of targets to worlds was random, so that new assignments give the distribution of
+    the area under the null hypothesis, whatever the dependence among rows (Fisher, The Design of
     Experiments, 1935).
 
     Args:
         observed: The area.
-        again: Gives the area of the attack on the labels of a further draw, by its number.
-        times: How many draws.
+        redraw: Returns the area of the attack on the labels of a new assignment, by its number.
+        times: Number of assignments.
     """
-    return (1 + sum(again(number) >= observed for number in range(times))) / (1 + times)
+    return (1 + sum(redraw(number) >= observed for number in range(times))) / (1 + times)

@@ -1,4 +1,4 @@
-"""What a kept partition shows of the surroundings of a node: numbers that no renaming of shards changes."""
+"""Features of a node's neighbourhood in a kept partition, invariant to renaming shards."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FEATURES = (*AROUND, *(f"{name}, less matched" for name in AROUND), *CONTENT)
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """Where some nodes stand: all lists are of positions, the node's row first.
+    """Neighbourhoods of some nodes; lists hold the node's row first, then positions.
 
     Args:
         nodes: int64 [m].
         neighbours: int64 [2, a], (row, neighbour).
         ring: int64 [2, b], (row, node at distance two).
-        edges: int64 [3, c], (row, neighbour, another end): the edges that leave neighbours, but
-            for those that lead back to the node; one between two neighbours stands twice.
+        edges: int64 [3, c], (row, neighbour, other end): the edges that leave neighbours, except
+            those back to the node; one between two neighbours is listed twice.
     """
 
     nodes: Tensor
@@ -31,17 +31,17 @@ class Neighbourhoods:
 
 
 def undirected(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Give every edge once in both directions, sorted by source, without loops: int64 [2, E]."""
+    """Return every edge once in both directions, sorted by source, without self-loops: int64 [2, E]."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     both = torch.unique(torch.cat([source * num_nodes + target, target * num_nodes + source]))
     return torch.stack([both // num_nodes, both % num_nodes])
 
 
 def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoods:
-    """Look up where nodes stand.
+    """Return the neighbourhoods of nodes.
 
     Args:
-        edges: int64 [2, E], sorted by source: an edge is followed in its direction alone.
+        edges: int64 [2, E], sorted by source; an edge is followed in its direction only.
         num_nodes: n.
         nodes: int64 [m], positions.
     """
@@ -59,22 +59,22 @@ def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoo
 
 
 def _expand(label: Tensor, nodes: Tensor, target: Tensor, start: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
-    """Follow every edge of some nodes: the label of the node it leaves, and where it leads."""
+    """Return for every edge of some nodes the label of its source and its target."""
     count = degree[nodes]
     first = torch.repeat_interleave(start[nodes] - (count.cumsum(dim=0) - count), count)
     return torch.repeat_interleave(label, count), target[first + torch.arange(int(count.sum()))]
 
 
 def context(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
-    """Describe how the surroundings of nodes are dealt out; the nodes' own shards are not looked at.
+    """Return features of how the neighbourhoods of nodes are partitioned; the nodes' own shards are not used.
 
-    `pairs`: the share of pairs of neighbours that are together in a shard. `largest`: the largest
-    share of neighbours in one shard. The same two for the nodes at distance two. `between`: the
-    share of pairs of a neighbour and a node at distance two that are together. `cut`: the share of
-    the neighbours' other edges that join two shards. Where there is no pair or edge, 0.
+    `pairs`: the share of pairs of neighbours in the same shard. `largest`: the largest share of
+    neighbours in one shard. The same two for the nodes at distance two. `between`: the share of
+    pairs of a neighbour and a node at distance two in the same shard. `cut`: the share of the
+    neighbours' other edges that join two shards. Where there is no pair or edge, 0.
 
     Args:
-        where: Of m nodes.
+        where: The neighbourhoods of m nodes.
         shard: int64 [n]; only those of neighbours and of nodes at distance two are read.
         num_shards: S.
 
@@ -93,14 +93,14 @@ def context(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
 
 
 def content(where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_classes: int, num_shards: int) -> Tensor:
-    """Describe the shards in which the neighbours of nodes are, each by as many neighbours as it holds.
+    """Return features of the shards of the neighbours of nodes, each weighted by its number of neighbours.
 
     `entropy`: of the labels in such a shard, in nats. `own label`: the share of the node's own label
-    there. `likeness`: the mean cosine of the node's features to those of the shard's nodes.
+    there. `likeness`: the mean cosine similarity of the node's features and those of the shard's nodes.
 
     Args:
-        where: Of m nodes.
-        shard: int64 [n], -1 for a node that is in no shard.
+        where: The neighbourhoods of m nodes.
+        shard: int64 [n], -1 for a node in no shard.
         x: float32 [n, F], rows of length one or zero.
         y: int64 [n].
         num_classes: C.
@@ -136,14 +136,14 @@ def less_matched(own: Tensor, others: Tensor) -> Tensor:
 
 
 def matched_nodes(degree: Tensor, targets: Tensor, allowed: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Choose for each target the allowed nodes whose degrees are nearest its own; ties by chance.
+    """Choose for each target the allowed nodes with the nearest degrees; ties are broken at random.
 
     Args:
         degree: int64 [n].
         targets: int64 [m], positions.
         allowed: bool [n].
-        count: How many for each, fewer if fewer are allowed.
-        generator: Where chance comes from.
+        count: Number for each, fewer if fewer are allowed.
+        generator: The random generator.
 
     Returns:
         int64 [m, min(count, allowed nodes)].
@@ -158,27 +158,27 @@ def matched_nodes(degree: Tensor, targets: Tensor, allowed: Tensor, count: int, 
 
 
 def together_rates(edges: Tensor, num_nodes: int, shard: Tensor, generator: torch.Generator) -> Tensor:
-    """Give how often two neighbours are together in a shard, and two that could as well be neighbours.
+    """Return how often two neighbours share a shard, and how often two comparable non-neighbours do.
 
-    The latter: one end of each edge is exchanged for a node of the same degree drawn by chance;
-    pairs that are an edge all the same, or one node twice, are left out.
+    For the latter one end of each edge is exchanged for a random node of the same degree; pairs that
+    are an edge nevertheless, or a node with itself, are left out.
 
     Args:
-        edges: int64 [2, E], as `undirected` gives them.
+        edges: int64 [2, E], from `undirected`.
         num_nodes: n.
         shard: int64 [n].
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
-        float64 [2]: of neighbours, of others; nan where there is no pair.
+        float64 [2]: for neighbours and for others; nan where there is no pair.
     """
     source, target = edges
     degree = torch.bincount(source, minlength=num_nodes)
     order = torch.sort(degree, stable=True).indices
     count = torch.bincount(degree)
     start = count.cumsum(dim=0) - count
-    rng = torch.rand(len(target), generator=generator, dtype=torch.float64)
-    other = order[start[degree[target]] + (rng * count[degree[target]]).long()]
+    uniform = torch.rand(len(target), generator=generator, dtype=torch.float64)
+    other = order[start[degree[target]] + (uniform * count[degree[target]]).long()]
     strangers = (other != source) & ~torch.isin(source * num_nodes + other, source * num_nodes + target)
     near = (shard[source] == shard[target]).double().mean()
     far = (shard[source] == shard[other])[strangers].double().mean()
@@ -197,5 +197,5 @@ def _togetherness(counts: Tensor) -> tuple[Tensor, Tensor]:
     return pairs, _share(counts.max(dim=1).values, total)
 
 
-def _share(part: Tensor, whole: Tensor) -> Tensor:
-    return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)
+def _share(part: Tensor, total: Tensor) -> Tensor:
+    return torch.where(total > 0, part / total.clamp(min=1), 0.0)

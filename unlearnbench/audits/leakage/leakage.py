@@ -1,4 +1,4 @@
-"""The audit `partition-leakage`: does a kept partition tell that a node was there?"""
+"""The audit `partition-leakage`: whether a kept partition reveals that a node was there."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from unlearnbench.unlearning.partitioning import checked_partition
 
 SIDE = "partition-leakage"
 FOLDS = 5
-# Fewer targets than this cannot be dealt into folds that hold both worlds twice.
+# Fewer targets than this cannot be split into folds that hold both worlds twice.
 FEWEST = 2 * FOLDS
-# A mean over fewer worlds says little about what is usual for a target.
+# A mean over fewer worlds is a poor estimate of what is usual for a target.
 FEWEST_WORLDS = 8
-# Share of the planted leak: what the attack must find for its silence to mean something.
+# Share of the planted leak, which the attack must find for a negative result to be informative.
 PLANTED = 0.25
 ALPHA = 0.05
-# The share of all nodes that a run forgets.
+# Share of all nodes in the request for stability.
 FEW = 0.005
 RATES = (0.01, 0.1)
 DRAWS_OF_TARGETS = 1000
 
 
 class PartitionLeakage(Audit):
-    """Attacks the kept partition: was the node there when it was made, or not?
+    """Attacks the kept partition: infers whether a node was there when it was made.
 
     The attacker knows features, labels and edges of all nodes and of the node itself, sees the
     kept partition without it, and knows the method but not the seed.
@@ -51,7 +51,7 @@ class PartitionLeakage(Audit):
     order: ClassVar[int] = 40
 
     class Params(ComponentParams):
-        """How much is attacked."""
+        """Extent of the attack."""
 
         targets: int = Field(
             default=200, ge=FEWEST, description="Training nodes attacked, drawn from those with two neighbours or more."
@@ -80,7 +80,7 @@ class PartitionLeakage(Audit):
     params: Params
 
     def unfit(self, method: Spec) -> str:
-        """Only a method with a partition of more than one shard has something to leak."""
+        """Apply only to methods with a partition of more than one shard."""
         params = method.params
         if not isinstance(getattr(params, "partitioner", None), Spec) or not hasattr(params, "num_shards"):
             return "it keeps no partition."
@@ -89,7 +89,7 @@ class PartitionLeakage(Audit):
         return ""
 
     def effort(self, method: Spec) -> Mapping[str, float]:
-        """No member is trained."""
+        """Return 0: no member is trained."""
         return {method.label: 0}
 
     def partitions(self, method: Spec) -> float:
@@ -98,7 +98,7 @@ class PartitionLeakage(Audit):
         return groups * self.params.worlds + 2.5 * self.params.same_seed
 
     def examine(self, subject: Subject) -> Finding:
-        """Attack."""
+        """Carry out the attacks and measure stability."""
         params, graph = self.params, subject.train_graph.to(torch.device("cpu"))
         rng = subject.task(side=SIDE)
         n, edges = graph.num_nodes, undirected(graph.edge_index, graph.num_nodes)
@@ -109,14 +109,14 @@ class PartitionLeakage(Audit):
             return Finding("cannot tell", (Score("auc", "independent seeds", None, note=reason),), notes=(reason,))
         method: Any = subject.cell.method.params
         deal = dealer(subject, SIDE)
-        seen = see(
+        observations = see(
             graph, worlds, deal, method.num_shards, params.matched, PLANTED, rng.generator("matched and planted")
         )
-        plain = self._attack(subject, worlds, seen.features, seen.planted, "independent seeds")
+        plain = self._attack(subject, worlds, observations.features, observations.planted, "independent seeds")
         attacks = [plain]
         if params.worlds >= FEWEST_WORLDS:
             usual, usual_planted = (
-                values - values.mean(dim=1, keepdim=True) for values in (seen.features, seen.planted)
+                values - values.mean(dim=1, keepdim=True) for values in (observations.features, observations.planted)
             )
             attacks.append(self._attack(subject, worlds, usual, usual_planted, "independent seeds, calibrated"))
         scores = [score for one in attacks for score in one.scores]
@@ -125,7 +125,7 @@ class PartitionLeakage(Audit):
             "worlds": params.worlds,
             "groups": int(worlds.group.max()) + 1,
             "partitions": (int(worlds.group.max()) + 1) * params.worlds,
-            "features": _means(seen.features, worlds.present),
+            "features": _means(observations.features, worlds.present),
             "by degree": _by_degree(attacks[-1].rows, worlds, torch.bincount(edges[0], minlength=n)),
         }
         if params.same_seed:
@@ -162,12 +162,12 @@ class PartitionLeakage(Audit):
         value = attack.area(rows, truth)
         low, high = attack.interval(value, attack.area_error(rows, truth, *clusters))
 
-        def again(number: int) -> float:
+        def redraw(number: int) -> float:
             drawn = rng.generator("randomisation", number)
             other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
             return attack.area(attacker.scores(other), other)
 
-        p = attack.randomisation_p(value, again, self.params.draws)
+        p = attack.randomisation_p(value, redraw, self.params.draws)
         control_rows = control_attacker.scores(truth)
         control = attack.area(control_rows, truth)
         is_found = attack.interval(control, attack.area_error(control_rows, truth, *clusters))[0] > 0.5
@@ -197,18 +197,18 @@ class PartitionLeakage(Audit):
 
 @dataclass(frozen=True, eq=False)
 class _Attack:
-    """What one attack gave: the score of every target and world, float64 [T, W], and its numbers, the area first."""
+    """The result of one attack: scores by target and world, float64 [T, W], and its numbers, the area first."""
 
     rows: Tensor
     scores: tuple[Score, ...]
 
 
 def dealer(subject: Subject, side: str) -> Deal:
-    """Make what deals the training nodes of a cell with its method's own partitioner.
+    """Return a function that partitions the training nodes of a cell with its method's own partitioner.
 
     Args:
         subject: The cell.
-        side: Seeds of two sides are independent.
+        side: Seeds of different sides are independent.
     """
     method: Any = subject.cell.method.params
 
@@ -226,7 +226,7 @@ def dealer(subject: Subject, side: str) -> Deal:
 
 
 def _verdict(attacks: list[_Attack]) -> str:
-    """Say `leaks` if an attack beats chance, Bonferroni's correction over the attacks applied."""
+    """Return `leaks` if an attack is significant after Bonferroni correction over the attacks."""
     leading = [one.scores[0] for one in attacks]
     if min(score.p for score in leading if score.p is not None) * len(leading) <= ALPHA:
         return "leaks"
@@ -234,13 +234,13 @@ def _verdict(attacks: list[_Attack]) -> str:
 
 
 def _means(features: Tensor, present: Tensor) -> dict[str, list[float]]:
-    """Give the mean of each feature in worlds with the target and without."""
+    """Return the mean of each feature in worlds with the target and without."""
     sides = [features[side].mean(dim=0).tolist() for side in (present, ~present)]
     return {name: [with_it, without] for name, with_it, without in zip(FEATURES, *sides, strict=True)}
 
 
 def _by_degree(rows: Tensor, worlds: Worlds, degree: Tensor) -> dict[str, float]:
-    """Give the area for the targets of three ranges of degree."""
+    """Return the area for the targets in three ranges of degree."""
     own = degree[worlds.targets]
     areas = {}
     for low, high in ((2, 2), (3, 5), (6, int(own.max()))):

@@ -1,4 +1,4 @@
-"""How partitions answer to the seed and to the loss of nodes; what their sizes tell."""
+"""How partitions change with the seed and with the removal of nodes, and what their sizes reveal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from unlearnbench.audits.leakage.features import together_rates, undirected
 from unlearnbench.audits.leakage.worlds import Deal
 from unlearnbench.graph import Graph
 
-# Partitions without the request are more of the same: this many tell enough.
+# Partitions without the request vary little: this many are enough.
 MOST_WITHOUT_REQUEST = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Partitions compared.
+    """Comparisons of partitions.
 
     Args:
-        same_seed_moves: float64 [R], by target: 1 less the adjusted Rand index, over the other nodes,
+        same_seed_moves: float64 [R], by target: 1 minus the adjusted Rand index, over the other nodes,
             of the partitions with and without it under one seed; 0: the same partition.
-        rand_index: By what is compared, float64 [k] each: adjusted Rand indices.
-        together: float64 [R, 2], as `together_rates`.
-        spread: float64 [2 q], the largest shard less the smallest: q kept partitions after a request,
-            then q fresh ones of what is retained.
-        sizes: Least and largest shard of both, and the number of nodes of the request.
+        rand_index: By comparison, float64 [k] each: adjusted Rand indices.
+        together: float64 [R, 2], from `together_rates`.
+        spread: float64 [2 q], the largest shard minus the smallest: q kept partitions after a request,
+            then q new ones of the retained nodes.
+        sizes: Smallest and largest shard of both, and the number of nodes of the request.
     """
 
     same_seed_moves: Tensor
@@ -42,28 +42,28 @@ class Stability:
 def stability(
     graph: Graph, targets: Tensor, request: Tensor, deal: Deal, num_shards: int, generator: torch.Generator
 ) -> Stability:
-    """Make partitions with and without nodes under equal seeds, and compare.
+    """Compare partitions with and without nodes under equal seeds.
 
     Args:
         graph: The training nodes, on the CPU.
-        targets: int64 [R], positions; each gets a seed of its own.
+        targets: int64 [R], positions; each gets its own seed.
         request: int64 [t], positions of the nodes forgotten all at once.
-        deal: Makes a partition.
+        deal: Returns a partition.
         num_shards: S.
-        generator: Where chance comes from, for pairs of strangers.
+        generator: The random generator, for pairs of non-neighbours.
     """
     edges = undirected(graph.edge_index, graph.num_nodes)
     none = torch.empty(0, dtype=torch.int64)
-    whole = [deal(none, number) for number in range(len(targets))]
+    full = [deal(none, number) for number in range(len(targets))]
     one = torch.tensor(
-        [rand_index(whole[number], deal(targets[number : number + 1], number)) for number in range(len(targets))],
+        [rand_index(full[number], deal(targets[number : number + 1], number)) for number in range(len(targets))],
         dtype=torch.float64,
     )
     fresh = [deal(request, number) for number in range(min(len(targets), MOST_WITHOUT_REQUEST))]
-    kept = [shard.clone() for shard in whole[: len(fresh)]]
+    kept = [shard.clone() for shard in full[: len(fresh)]]
     for shard in kept:
         shard[request] = -1
-    pairs = [rand_index(whole[at], whole[at + 1]) for at in range(0, len(whole) - 1, 2)]
+    pairs = [rand_index(full[at], full[at + 1]) for at in range(0, len(full) - 1, 2)]
     many = [rand_index(before, after) for before, after in zip(kept, fresh, strict=True)]
     sizes = [torch.bincount(shard[shard >= 0], minlength=num_shards) for shard in (*kept, *fresh)]
     both = {"kept": sizes[: len(kept)], "fresh": sizes[len(kept) :]}
@@ -74,7 +74,7 @@ def stability(
             "same seed, one node less": one,
             f"same seed, {len(request)} nodes less": torch.tensor(many, dtype=torch.float64),
         },
-        torch.stack([together_rates(edges, graph.num_nodes, shard, generator) for shard in whole]),
+        torch.stack([together_rates(edges, graph.num_nodes, shard, generator) for shard in full]),
         torch.stack([(size.max() - size.min()).double() for size in sizes]),
         {
             "forgotten": len(request),
@@ -84,7 +84,7 @@ def stability(
 
 
 def rand_index(first: Tensor, second: Tensor) -> float:
-    """Give the adjusted Rand index (Hubert and Arabie, 1985) over the nodes that both partitions hold.
+    """Return the adjusted Rand index (Hubert and Arabie, 1985) over the nodes that both partitions hold.
 
     Args:
         first: int64 [n], -1: in no shard.

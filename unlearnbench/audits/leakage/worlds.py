@@ -1,4 +1,4 @@
-"""Worlds with and without targets: who is absent where, and the partitions that are kept."""
+"""Worlds with and without targets: which targets are present where, and the kept partitions."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from unlearnbench.audits.leakage.features import (
 )
 from unlearnbench.graph import Graph
 
-# Gives, for absent nodes (positions) and the number of a seed, the shard of each node; -1: absent.
+# Returns, for absent nodes (positions) and the number of a seed, the shard of each node; -1: absent.
 Deal = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """Targets, dealt into groups that share worlds, and folds.
+    """Targets in groups that share worlds, and in folds.
 
     Args:
         targets: int64 [T], positions.
-        group: int64 [T]; the worlds of a group are its own.
+        group: int64 [T]; each group has its own worlds.
         fold: int64 [T].
-        count: W, how many worlds each group has, even.
+        count: W, the number of worlds of each group, even.
         present: bool [T, W], in which worlds of its group a target is present when the partition is
-            made: in exactly one of the worlds 2 k and 2 k + 1.
+            made: exactly one of the worlds 2 k and 2 k + 1.
     """
 
     targets: Tensor
@@ -43,27 +43,27 @@ class Worlds:
     present: Tensor
 
     def world(self) -> Tensor:
-        """Number the worlds of all groups: int64 [T, W]."""
+        """Return the numbers of the worlds of all groups: int64 [T, W]."""
         return self.group[:, None] * self.count + torch.arange(self.count)
 
     def target(self) -> Tensor:
-        """Number the targets: int64 [T, W]."""
+        """Return the numbers of the targets: int64 [T, W]."""
         return torch.arange(len(self.targets))[:, None].expand(-1, self.count)
 
 
 def eligible(edges: Tensor, num_nodes: int) -> Tensor:
-    """Give the nodes that can be targets, those with two neighbours or more: int64 [m]."""
+    """Return the nodes that can be targets, those with two neighbours or more: int64 [m]."""
     return torch.nonzero(torch.bincount(edges[0], minlength=num_nodes) >= 2)[:, 0]
 
 
 def groups(edges: Tensor, num_nodes: int, targets: Tensor, together: bool) -> Tensor:
-    """Deal targets into groups no two of whose members are neighbours, each into the first that takes it.
+    """Group targets greedily so that no two targets of a group are neighbours.
 
     Args:
-        edges: int64 [2, E], as `undirected` gives them.
+        edges: int64 [2, E], from `undirected`.
         num_nodes: n.
         targets: int64 [T], positions.
-        together: False: every target is a group of its own.
+        together: False: every target is its own group.
 
     Returns:
         int64 [T].
@@ -83,15 +83,15 @@ def groups(edges: Tensor, num_nodes: int, targets: Tensor, together: bool) -> Te
 
 
 def draw_present(group: Tensor, fold: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Draw who is present where: half of each group and fold in world 2 k, the other half in 2 k + 1.
+    """Draw which targets are present: half of each group and fold in world 2 k, the other half in 2 k + 1.
 
-    Halves within folds, so that what one partition does to all targets tells a classifier nothing.
+    Halves are drawn within folds, so that effects of one partition on all targets do not help a classifier.
 
     Args:
         group: int64 [T].
         fold: int64 [T].
         count: W, even.
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
         bool [T, W].
@@ -109,16 +109,16 @@ def draw_present(group: Tensor, fold: Tensor, count: int, generator: torch.Gener
 def draw_worlds(
     edges: Tensor, num_nodes: int, wanted: int, count: int, folds: int, together: bool, generator: torch.Generator
 ) -> Worlds:
-    """Draw targets, all eligible nodes with one chance, and who is present where.
+    """Draw targets uniformly from the eligible nodes, and in which worlds they are present.
 
     Args:
-        edges: int64 [2, E], as `undirected` gives them.
+        edges: int64 [2, E], from `undirected`.
         num_nodes: n.
         wanted: T, fewer if fewer nodes are eligible.
         count: W, even.
-        folds: Of the cross-validation.
+        folds: Number of folds of the cross-validation.
         together: Whether targets share worlds.
-        generator: Where chance comes from.
+        generator: The random generator.
     """
     pool = eligible(edges, num_nodes)
     targets = pool[torch.randperm(len(pool), generator=generator)[:wanted]]
@@ -129,7 +129,7 @@ def draw_worlds(
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the attacker sees in all worlds.
+    """What the attacker observes in all worlds.
 
     Args:
         features: float64 [T, W, d], in the order of `FEATURES`.
@@ -149,19 +149,19 @@ def see(
     strength: float,
     generator: torch.Generator,
 ) -> Seen:
-    """Make the partitions of all worlds and describe what is kept of them: no shard of any target.
+    """Partition all worlds and return features of what is kept, which has no shard of any target.
 
-    The planted leak: of the targets present in a world, a share chosen by chance gets all its
-    neighbours put into the shard of one of them.
+    In the planted leak, all neighbours of a random share of the targets present in a world are
+    moved into the shard of one of them.
 
     Args:
         graph: The training nodes, on the CPU.
-        worlds: Who is present where.
-        deal: Makes a partition; the number of the seed is that of the world.
+        worlds: Which targets are present where.
+        deal: Returns a partition; the number of the seed is that of the world.
         num_shards: S.
-        matched: How many nodes of like degree each target is compared with.
+        matched: Number of nodes of similar degree that each target is compared with.
         strength: Share of the planted leak.
-        generator: Where chance comes from: matched nodes and the planted leak.
+        generator: The random generator, for matched nodes and the planted leak.
     """
     edges = undirected(graph.edge_index, graph.num_nodes)
     graph = replace(graph, x=torch.nn.functional.normalize(graph.x, dim=1))
@@ -182,7 +182,7 @@ def see(
 
 
 class _Look:
-    """Describes kept partitions as seen from the targets of one group."""
+    """Computes features of kept partitions for the targets of one group."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Look:
         self.graph, self.num_shards = graph, num_shards
         gone = torch.zeros(graph.num_nodes, dtype=torch.bool)
         gone[targets] = True
-        # No edge leads to a target: no list holds a node that is in no kept partition.
+        # Without edges to targets: lists hold only nodes of the kept partition.
         reach = edges[:, ~gone[edges[1]]]
         degree = torch.bincount(reach[0], minlength=graph.num_nodes)
         self.own = neighbourhoods(reach, graph.num_nodes, targets)
@@ -212,11 +212,11 @@ class _Look:
 
 
 def gathered(shard: Tensor, neighbours: Tensor, marked: Tensor) -> Tensor:
-    """Put all neighbours of marked nodes into the shard of their first.
+    """Move all neighbours of marked nodes into the shard of the first of them.
 
     Args:
         shard: int64 [n].
-        neighbours: int64 [2, a], (row, neighbour), sorted by row; no row is without.
+        neighbours: int64 [2, a], (row, neighbour), sorted by row; every row has one.
         marked: bool [m].
 
     Returns:
@@ -224,6 +224,6 @@ def gathered(shard: Tensor, neighbours: Tensor, marked: Tensor) -> Tensor:
     """
     row, node = neighbours
     first = node[torch.searchsorted(row, torch.arange(len(marked)))]
-    on = marked[row]
-    moved = torch.full_like(shard, -1).scatter_reduce(0, node[on], shard[first[row[on]]], "amax")
+    of_marked = marked[row]
+    moved = torch.full_like(shard, -1).scatter_reduce(0, node[of_marked], shard[first[row[of_marked]]], "amax")
     return torch.where(moved >= 0, moved, shard)
