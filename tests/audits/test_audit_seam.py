@@ -18,7 +18,7 @@ from unlearnbench.audits.running import chosen_audits
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import load_records
-from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables, load_audits
+from unlearnbench.report.tables.audits import audit_frame_of, audit_tables, load_audits
 from unlearnbench.running.cell import Cell
 
 __all__ = ["command", "install"]
@@ -302,5 +302,5 @@ def test_a_score_is_valid_where_its_control_is_rejected_and_the_gate_lets_the_me
 def test_two_settings_of_one_audit_stand_apart() -> None:
     frame = audit_frame_of([audited("distance", "js", "", {}), audited("distance", "js", "", {}, runs=20)])
     assert sorted(frame["audit"]) == ["distance {params.runs=10}", "distance {params.runs=20}"]
-    verdicts = build_audit_tables(frame)[0]
+    verdicts = audit_tables(frame)[0]
     assert list(verdicts.shown.columns) == ["method", "claim", *sorted(frame["audit"])]

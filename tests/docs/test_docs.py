@@ -114,7 +114,7 @@ def catalogue() -> Catalogue:
 # Hooks
 
 
-@pytest.mark.parametrize("hook", sorted(hookspecs.KINDS.values()))
+@pytest.mark.parametrize("hook", sorted(hookspecs.HOOKS.values()))
 def test_every_hook_has_its_exact_signature_as_a_heading(hook: str) -> None:
     function = getattr(hookspecs, hook)
     arguments = ", ".join(
@@ -126,14 +126,14 @@ def test_every_hook_has_its_exact_signature_as_a_heading(hook: str) -> None:
 
 def test_every_marked_hook_is_a_kind_and_no_page_names_another() -> None:
     marked = {name for name, value in vars(hookspecs).items() if hasattr(value, "unlearnbench_spec")}
-    assert marked == set(hookspecs.KINDS.values())
+    assert marked == set(hookspecs.HOOKS.values())
     for name in PAGES:
         assert set(re.findall(r"\bregister_[a-z]+", page(name))) <= marked
 
 
 def test_examples_announce_every_kind() -> None:
     announced = {hook for block in EXAMPLES for hook in re.findall(r"def (register_\w+)", block.text)}
-    assert announced == set(hookspecs.KINDS.values())
+    assert announced == set(hookspecs.HOOKS.values())
 
 
 def test_the_example_of_an_audit_is_run(catalogue: Catalogue, tmp_path: Path) -> None:

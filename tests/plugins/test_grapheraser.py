@@ -428,7 +428,9 @@ def test_the_plugin_announces_classes_that_exist_under_those_names():
     manager.check_pending()
     found = {}
     for hook in hookspecs.KINDS.values():
-        getattr(manager.hook, hook)(register=lambda name, where, summary: found.update({name: (where, summary)}))
+        getattr(manager.hook, hook)(
+            register=lambda name, where, summary, **look: found.update({name: (where, summary)})
+        )
     assert sorted(found) == ["bekm", "blpa", "grapheraser", "weighted"]
     for name, (where, summary) in found.items():
         module, _, attribute = where.partition(":")

@@ -86,7 +86,7 @@ def test_misspelt_hook_is_told_with_the_nearest(wrong: str, right: str) -> None:
 def test_hook_like_none_of_ours_lists_all() -> None:
     plugin = ModuleType("odd")
     plugin.zzz = hookimpl(lambda register: None)  # type: ignore[attr-defined]
-    assert all(hook in status_of(load(FakePoint("odd", plugin)), "odd")[1] for hook in hookspecs.KINDS.values())
+    assert all(hook in status_of(load(FakePoint("odd", plugin)), "odd")[1] for hook in hookspecs.HOOKS.values())
 
 
 def test_hook_without_the_marker_is_told() -> None:

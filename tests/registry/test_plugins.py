@@ -83,7 +83,7 @@ def test_unknown_name_gives_near_matches_and_where_to_look(name: str, close: str
 
 def test_every_hook_belongs_to_a_kind_and_takes_register_alone() -> None:
     hooks = {name: f for name, f in inspect.getmembers(hookspecs, inspect.isfunction) if name.startswith("register_")}
-    assert set(hooks) == set(hookspecs.KINDS.values())
+    assert set(hooks) == set(hookspecs.HOOKS.values())
     assert all(list(inspect.signature(hook).parameters) == ["register"] for hook in hooks.values())
 
 

@@ -9,7 +9,8 @@ from record_samples import make_record
 
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.frame import frame_of
-from unlearnbench.report.tables.cost import break_even, build_cost_tables
+from unlearnbench.report.tables.cost import break_even, cost_tables
+from unlearnbench.report.tables.index import build_tables
 
 
 def costly(method: str, deletions: int, seconds: float, repetition: int = 0, **more: Any) -> Record:
@@ -24,7 +25,7 @@ def costly(method: str, deletions: int, seconds: float, repetition: int = 0, **m
 def test_time_against_deletions_and_where_it_breaks_even() -> None:
     records = [costly("retrain", count, 1.0, r) for count in (1, 5, 14) for r in range(2)]
     records += [costly("sisa", count, seconds, r) for count, seconds in ((1, 0.2), (5, 0.6), (14, 1.4)) for r in (0, 1)]
-    (table,) = build_cost_tables(frame_of(records))
+    (table,) = build_tables(frame_of(records), "cost")
     shown = table.shown.set_index("method")
     assert list(shown.columns) == ["1", "5", "14", "break-even"]
     assert shown.loc["sisa", "1"].startswith("0.200")
@@ -39,11 +40,11 @@ def test_numbers_of_deletions_are_compared_over_the_same_repetitions() -> None:
     records = [costly("sisa", count, seconds, r) for count, seconds in ((1, 0.2), (5, 0.6), (14, 1.4)) for r in (0, 1)]
     # Ten repetitions at 14 alone, the others slower.
     records += [costly("sisa", 14, 9.0, r) for r in range(2, 10)]
-    (table,) = build_cost_tables(frame_of(records))
+    (table,) = build_tables(frame_of(records), "cost")
     assert table.shown.set_index("method").loc["sisa", "14"].startswith("1.400")
     assert set(table.data["n"]) == {2}
     # Without a repetition that has every number, all of them count.
-    (table,) = build_cost_tables(frame_of([costly("sisa", 1, 0.2, 0), costly("sisa", 5, 0.6, 1)]))
+    (table,) = build_tables(frame_of([costly("sisa", 1, 0.2, 0), costly("sisa", 5, 0.6, 1)]), "cost")
     assert set(table.data["n"]) == {1}
 
 
@@ -67,7 +68,7 @@ def test_stages_come_from_members_trained_one_by_one() -> None:
     phases += [{"name": f"train/member-{m:03d}", "seconds": s} for m, s in enumerate((1.0, 2.0))]
     sisa = one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})
     retrain = one_by_one("retrain", [{"name": "train", "seconds": 4.0}], None)
-    (table,) = build_cost_tables(frame_of([sisa, retrain]))
+    (table,) = build_tables(frame_of([sisa, retrain]), "cost")
     data = table.data.set_index("method")
     assert data.loc["sisa", "serial_seconds"] == 3.0
     assert data.loc["sisa", "longest_seconds"] == 2.0
@@ -85,7 +86,7 @@ def test_members_trained_in_steps_are_summed_and_one_deletion_is_unknown() -> No
     assert set(frame["serial_seconds"]) == {3.75}
     assert set(frame["longest_seconds"]) == {2.25}
     assert frame["expected_seconds"].isna().all()
-    (table,) = build_cost_tables(frame)
+    (table,) = build_tables(frame, "cost")
     assert table.shown["one deletion s"].tolist() == [""]
 
 
@@ -93,17 +94,17 @@ def test_members_whose_seconds_lack_give_no_sum() -> None:
     phases = [{"name": "train/member-000", "seconds": 1.0}, {"name": "train/member-001", "seconds": None}]
     frame = frame_of([one_by_one("sisa", phases, {"sizes": [30, 10], "edges_kept": 0.5})])
     assert frame["serial_seconds"].isna().all()
-    assert build_cost_tables(frame) == []
+    assert cost_tables(frame) == []
 
 
 def test_a_time_from_a_busy_machine_is_marked() -> None:
     records = [costly("retrain", 1, 1.0), costly("sisa", 1, 0.5, exclusive=False)]
-    (table,) = build_cost_tables(frame_of(records))
+    (table,) = build_tables(frame_of(records), "cost")
     assert table.shown.set_index("method").loc["sisa", "1"].endswith("*")
 
 
 def test_records_that_say_no_number_of_nodes_are_left_out() -> None:
-    assert build_cost_tables(frame_of([make_record("sisa").model_copy(update={"requests": []})])) == []
+    assert cost_tables(frame_of([make_record("sisa").model_copy(update={"requests": []})])) == []
 
 
 def deleting(kind: str, seconds: float) -> Record:
@@ -113,7 +114,7 @@ def deleting(kind: str, seconds: float) -> Record:
 
 
 def test_nodes_and_edges_are_never_averaged() -> None:
-    tables = build_cost_tables(frame_of([deleting("node", 1.0), deleting("edge", 3.0)]))
+    tables = build_tables(frame_of([deleting("node", 1.0), deleting("edge", 3.0)]), "cost")
     assert {(table.caption, table.shown["14"].item()) for table in tables} == {
         ("Time against deletions: cora, gcn on cpu.", "1.000"),
         ("Time against deletions: cora, gcn on cpu, edges.", "3.000"),
@@ -122,7 +123,7 @@ def test_nodes_and_edges_are_never_averaged() -> None:
 
 
 def test_versions_of_a_method_are_rows_of_their_own() -> None:
-    (table,) = build_cost_tables(
+    (table,) = cost_tables(
         frame_of([costly("sisa", 14, 1.0), costly("sisa", 14, 3.0, 1, version=2), costly("retrain", 14, 2.0)])
     )
     shown = table.shown.set_index("method")["14"]

@@ -16,8 +16,9 @@ from plugin_samples import SCORED, Write
 from record_samples import make_record
 
 from unlearnbench.report.frame.frame import frame_of
-from unlearnbench.report.tables.cost import build_cost_tables
-from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.core import EVERY_GROUP
+from unlearnbench.report.tables.cost import cost_tables
+from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import csv_text, render
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
@@ -80,7 +81,7 @@ def test_one_repetition_has_no_spread_anywhere(command: Any, install: Write, tmp
     # The second fails, so that one is left.
     method = "scored[first=0.8,step=0.02,fails=1]"
     command("run", "-m", method, *RUN, "--repetitions", "2", "--tolerate-failures", "--out", out)
-    for table in TABLES:
+    for table in EVERY_GROUP:
         # Comparisons have no row without a second method.
         rows = csv_rows(command("report", out, "--table", table, "--format", "csv").out)
         assert {row[name] for row in rows for name in row if name.endswith("_sd")} <= {""}, table
@@ -105,7 +106,7 @@ def test_the_ledger_of_costs_has_the_same_deviation() -> None:
     def record(number: int, seconds: float) -> Any:
         return make_record(repetition=number, seconds=seconds, requests=[{"count": 5}])
 
-    (table,) = build_cost_tables(frame_of([record(number, seconds) for number, seconds in enumerate((1.0, 2.0, 3.0))]))
+    (table,) = cost_tables(frame_of([record(number, seconds) for number, seconds in enumerate((1.0, 2.0, 3.0))]))
     assert float(table.data["sd"].iloc[0]) == 1.0
-    (table,) = build_cost_tables(frame_of([record(0, 1.0)]))
+    (table,) = cost_tables(frame_of([record(0, 1.0)]))
     assert csv_rows(csv_text(table.data))[0]["sd"] == ""

@@ -20,7 +20,8 @@ from unlearnbench.report import frame_of, load_records
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import shown_forget, shown_method
 from unlearnbench.report.frame.record_groups import distinguish, group_records
-from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.core import EVERY_GROUP
+from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import csv_text, escaped_latex, render
 from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
@@ -126,7 +127,7 @@ def test_a_damaged_file_is_warned_about_and_stands_below_every_table(tmp_path: P
     with pytest.warns(UserWarning, match=broken.name):
         frame = load_records(tmp_path)
     assert len(frame.attrs["problems"]) == 1
-    for name in TABLES:
+    for name in EVERY_GROUP:
         assert any(broken.name in note for note in only(build_tables(frame, name)).notes)
     next(tmp_path.glob("records/*/*/retrain/*.json")).write_text("{")
     with pytest.warns(match="not a whole record"), pytest.raises(NothingMatchedError, match="2 files"):
@@ -356,7 +357,7 @@ def test_memory_is_the_gpus_where_there_is_one_and_empty_with_a_reason_otherwise
     assert "Memory: mean of the peaks of resident memory." in shown.notes
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", EVERY_GROUP)
 def test_below_every_table_stands_what_made_it(name: str) -> None:
     shown = only(build_tables(frame_of([make_record(), make_record("sisa", version=3)]), name, source="my results"))
     notes = "\n".join(shown.notes)
