@@ -21,11 +21,16 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
     hashes: dict[str, hashlib.blake2b] = {}
     for name in sorted(state):
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
-        value = state[name].detach().cpu().contiguous()
-        digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-        # As bytes: numpy lacks some of torch's types.
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+        add_tensor(digest, name, state[name])
     return {name: digest.hexdigest() for name, digest in hashes.items()}
+
+
+def add_tensor(digest: hashlib.blake2b | hashlib._Hash, name: str, tensor: Tensor) -> None:
+    """Add a tensor to a digest: its name, type, shape and bytes."""
+    value = tensor.detach().cpu().contiguous()
+    digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
+    # As bytes: numpy lacks some of torch's types.
+    digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def is_finite(state: Mapping[str, Tensor]) -> bool:
