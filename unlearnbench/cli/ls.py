@@ -39,10 +39,10 @@ def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: b
 def _experiments(as_json: bool) -> None:
     from unlearnbench.experiments import experiment_names, find_experiment
 
-    found = [find_experiment(name) for name in experiment_names()]
+    experiments = [find_experiment(name) for name in experiment_names()]
     if as_json:
-        click.echo(json.dumps([{"name": e.name, "title": e.title, "source": e.source} for e in found], indent=1))
+        click.echo(json.dumps([{"name": e.name, "title": e.title, "source": e.source} for e in experiments], indent=1))
         return
-    width = max(len(experiment.name) for experiment in found)
-    for experiment in found:
+    width = max(len(experiment.name) for experiment in experiments)
+    for experiment in experiments:
         click.echo(f"{experiment.name:<{width}}  {experiment.title}  ({experiment.source})")
