@@ -36,10 +36,10 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     other = _kind_of_other(catalogue, name, kind)
     if other:
         described = describe_other(catalogue, other, name)
-        lines = (f"{key}: {_text(value)}" for key, value in described.items() if value)
+        lines = [f"{key}: {_text(value)}" for key, value in described.items() if value]
     else:
         described = describe(resolve_any(catalogue, name, kind))
-        lines = _lines(described)
+        lines = list(_lines(described))
     click.echo(json.dumps(described, indent=1) if as_json else "\n".join(lines))
 
 
@@ -74,8 +74,8 @@ def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]
 
         entry = find_table(catalogue, name)
         against = [each.against for each in catalogue.all("table") if each.name == entry.name and each.against]
-        more = {"reads": entry.reads, "against": against}
-        more["experiments"] = list(experiments_with(entry.name, catalogue))
+        makers = list(experiments_with(entry.name, catalogue))
+        more: dict[str, Any] = {"reads": entry.reads, "against": against, "experiments": makers}
     else:
         entry = catalogue.find(kind, name)
         found = find_experiment(name, catalogue)
