@@ -8,4 +8,9 @@ from unlearnbench import Register, hookimpl
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the method."""
-    register("idea", "unlearnbench_idea.idea:Idea", summary="An influence step and noise that is to hide the rest.")
+    register(
+        "idea",
+        "unlearnbench_idea.idea:Idea",
+        summary="An influence step and noise that is to hide the rest.",
+        look=("#999933", "pentagon"),
+    )

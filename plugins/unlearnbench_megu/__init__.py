@@ -12,4 +12,5 @@ def register_unlearners(register: Register) -> None:
         "megu",
         "unlearnbench_megu.method:MEGU",
         summary="Fine-tuning that drives the deleted nodes away and holds those they had influence on.",
+        look=("#D55E00", "right"),
     )

@@ -26,4 +26,9 @@ def register_aggregators(register: Register) -> None:
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce SISA."""
-    register("sisa", "unlearnbench_sisa.method:Sisa", summary="Random shards, mean of the members' probabilities.")
+    register(
+        "sisa",
+        "unlearnbench_sisa.method:Sisa",
+        summary="Random shards, mean of the members' probabilities.",
+        look=("#0072B2", "circle"),
+    )

@@ -74,8 +74,8 @@ def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]
 
         entry = find_table(catalogue, name)
         against = [each.against for each in catalogue.all("table") if each.name == entry.name and each.against]
-        more: dict[str, Any] = {"reads": entry.reads, "against": against}
-        more["experiments"] = list(experiments_with(entry.name, catalogue))
+        makers = list(experiments_with(entry.name, catalogue))
+        more: dict[str, Any] = {"reads": entry.reads, "against": against, "experiments": makers}
     else:
         entry = catalogue.find(kind, name)
         found = find_experiment(name, catalogue)
