@@ -1,4 +1,4 @@
-"""Controls: methods whose place is known beforehand, which every measure of forgetting must rank correctly."""
+"""Controls: methods of known rank, which every measure of forgetting must rank correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GIF: one step of an influence function that knows of the graph."""
+"""GIF: one step by a graph-aware influence function."""
 
 from __future__ import annotations
 

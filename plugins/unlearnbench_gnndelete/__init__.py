@@ -1,4 +1,4 @@
-"""GNNDelete: operators behind frozen layers, trained to make deleted edges look like no edges."""
+"""GNNDelete: operators after frozen layers, trained to make deleted edges look like non-edges."""
 
 from __future__ import annotations
 

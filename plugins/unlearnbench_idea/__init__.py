@@ -1,4 +1,4 @@
-"""IDEA: an influence step with noise, and a bound on what is left of the request."""
+"""IDEA: an influence step with noise, and a bound on the remaining influence of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MEGU: one fine-tuning that drives away what was deleted and holds what stood near it."""
+"""MEGU: fine-tuning that forgets the deleted nodes and preserves predictions near them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baselines that know nothing of graphs: SCRUB and gradient ascent."""
+"""Baselines that are not specific to graphs: SCRUB and gradient ascent."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ import unlearnbench
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
+from unlearnbench.graph.digest import update
 from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
 from unlearnbench.task import Task
 from unlearnbench.task.task import CheckpointStore, NoCheckpoints, ShardGroup, TrainedGroup
@@ -187,9 +188,9 @@ class PhaseCheckpoints:
         }
         digest = hashlib.sha256(canonical_json(plain).encode())
         for number, ids in enumerate(group.ids):
-            _feed(digest, f"ids/{number}", ids)
+            update(digest, ids, f"ids/{number}")
         for name, value in sorted(group.extra_state.items()):
-            _feed(digest, f"extra_state/{name}", value)
+            update(digest, value, f"extra_state/{name}")
         return digest.hexdigest()
 
 
@@ -200,14 +201,8 @@ def _checksum(graph: Graph) -> str:
     # Sparse features stay sparse: dense ones would take too much memory.
     digest = hashlib.sha256(f"{graph.num_classes}/{rows.num_columns}".encode())
     for tensor in (rows.starts, rows.columns, rows.values, graph.y, graph.edge_index, graph.ids):
-        _feed(digest, "", tensor)
+        update(digest, tensor)
     return digest.hexdigest()
-
-
-def _feed(digest: Any, name: str, tensor: Tensor) -> None:
-    value = tensor.detach().cpu().contiguous()
-    digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-    digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def _plain(values: Mapping[str, Tensor]) -> dict[str, Tensor]:

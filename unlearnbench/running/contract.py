@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
+from unlearnbench.graph.digest import update
 from unlearnbench.task import Query
 
 
@@ -82,9 +83,7 @@ class GuardedInputs:
 def _digest(value: Graph | Tensor) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for tensor in [value] if isinstance(value, Tensor) else _tensors(value):
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(flat.view(torch.uint8).numpy().data)
+        update(digest, tensor)
     return digest.hexdigest()
 
 
