@@ -23,11 +23,13 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test check docs fuzz soak evidence bench bench-gpu clean
+.PHONY: help run test test-slow test-all check docs fuzz soak evidence bench bench-gpu clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
-	@echo "make test   install what tests need and run them"
+	@echo "make test   install what tests need and run all that are not slow: 3 minutes on 2 cores"
+	@echo "make test-slow  run the slow ones: clusters, browsers, fresh environments, kills, published graphs"
+	@echo "make test-all  run every test"
 	@echo "make check  lint, types, import rules, spelling, generated docs"
 	@echo "make fuzz   feed 10,000 odd run files, brackets, records and graph files, and run 200 cells in one process"
 	@echo "make docs   generate $(DOCS) anew and build the site in build/site"
@@ -40,8 +42,18 @@ help:
 run: $(FOR_RUN)
 	$(BIN)/unlearnbench run --methods sisa,grapheraser,graphrevoker --out runs/first
 
+# A worker that has nothing left to do takes over half of another's tests, so that a few long ones hold nothing up.
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
 test: $(FOR_TEST)
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not slow"
+
+test-slow: $(FOR_TEST)
+	$(PYTEST) -m slow
+
+test-all: $(FOR_TEST)
+	$(PYTEST)
 
 check: $(FOR_CHECK)
 	$(BIN)/ruff check .

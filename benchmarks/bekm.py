@@ -38,8 +38,8 @@ def main(nodes: int, shards: int, dimensions: int, repeats: int) -> None:
     low, high = shard_bounds(nodes, shards, SLACK)
     rounds, products = [], []
     for _ in range(repeats):
-        whole = seconds(lambda: balanced_k_means(points, centroids, low, high, rounds=ROUNDS))
-        rounds.append(whole / ROUNDS)
+        all_rounds = seconds(lambda: balanced_k_means(points, centroids, low, high, rounds=ROUNDS))
+        rounds.append(all_rounds / ROUNDS)
         products.append(seconds(lambda: points @ centroids.t()))
     ratio = median(a / b for a, b in zip(rounds, products, strict=True))
     click.echo(f"{nodes} points, {shards} clusters, {dimensions} dimensions, 1 thread, median of {repeats}")

@@ -31,14 +31,14 @@ def measure(cell: Cell, plan: Plan) -> dict[str, float]:
     """Run a cell once; in seconds."""
     start = time.perf_counter()
     record, _, _ = run_cell(cell, plan.graphs[cell.dataset_label], plan.context)
-    whole = time.perf_counter() - start
+    total = time.perf_counter() - start
     if record.status != "ok":
         raise SystemExit(f"{cell.describe()}: {record.status} {record.error or record.notes}")
     method, evaluation = (
         sum(row["seconds"] or 0.0 for row in record.phases if row["name"] in names)
         for names in (("fit", "unlearn"), EVALUATION)
     )
-    return {"cell": whole, "method": method, "evaluation": evaluation, "rest": whole - method - evaluation}
+    return {"cell": total, "method": method, "evaluation": evaluation, "rest": total - method - evaluation}
 
 
 def main() -> None:
@@ -63,17 +63,17 @@ def main() -> None:
             "out": folder,
         }
         plan = make_plan(make_config(settings, "cell.py"), load_catalogue())
-    found: dict[str, list[dict[str, float]]] = {}
+    rounds_of: dict[str, list[dict[str, float]]] = {}
     for cell in plan.cells:
         warm_up(cell, plan.context.device)
     for round_number in range(options.rounds + 1):
         for cell in plan.cells:
             seconds = measure(cell, plan)
             if round_number:
-                found.setdefault(cell.method.label, []).append(seconds)
+                rounds_of.setdefault(cell.method.label, []).append(seconds)
     print(f"{options.dataset}, {options.model}, one thread; medians of {options.rounds} rounds after one, seconds")
     print(f"{'method':<14} {'cell':>7} {'fit + unlearn':>14} {'evaluation':>11} {'rest':>7} {'rest, %':>8}")
-    for label, rounds in found.items():
+    for label, rounds in rounds_of.items():
         median = {name: statistics.median(seconds[name] for seconds in rounds) for name in rounds[0]}
         share = statistics.median(100 * seconds["rest"] / seconds["cell"] for seconds in rounds)
         print(

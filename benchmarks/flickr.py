@@ -47,7 +47,7 @@ def save_graph(path: Path, scale: float) -> None:
 
 
 def published() -> dict[tuple[str, str], float]:
-    """Give the paper's seconds on Flickr, by model and method (Table 3)."""
+    """Return the paper's seconds on Flickr, by model and method (Table 3)."""
     rows = pd.read_csv(PAPER)
     rows = rows[rows["dataset"] == "flickr"]
     return {(row["model"], row["method"]): float(row["unlearn_seconds"]) for _, row in rows.iterrows()}
@@ -55,13 +55,15 @@ def published() -> dict[tuple[str, str], float]:
 
 def table(records: Sequence[Record], paper: Mapping[tuple[str, str], float]) -> list[str]:
     """Write a Markdown table, a line a cell; ratios are to Retrain of the same model."""
-    found = {(one.cell["model"]["name"], one.cell["method"]["name"]): one for one in records}
+    by_model_and_method = {(one.cell["model"]["name"], one.cell["method"]["name"]): one for one in records}
     lines = [
         "| model | method | fit s | unlearn s | x of Retrain | the paper's | hit | F1 shard % | F1 full % | peak MiB |",
         f"|{'---|' * 10}",
     ]
-    for (model, method), one in sorted(found.items(), key=lambda item: (item[0][0], METHODS.index(item[0][1]))):
-        base = found[model, "retrain"].unlearn_seconds or math.nan
+    for (model, method), one in sorted(
+        by_model_and_method.items(), key=lambda item: (item[0][0], METHODS.index(item[0][1]))
+    ):
+        base = by_model_and_method[model, "retrain"].unlearn_seconds or math.nan
         fit = next(row["seconds"] for row in one.phases if row["name"] == "fit")
         scores = [100 * one.metrics["f1_micro"][view]["after"] for view in ("shard", "full")]
         ratio = paper[model, method] / paper[model, "retrain"] if (model, method) in paper else math.nan

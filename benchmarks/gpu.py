@@ -28,7 +28,7 @@ from unlearnbench.records.files import safe_name, write_whole
 
 
 def what_is_missing() -> str:
-    """Say why torch cannot compute on a GPU here; empty if it can."""
+    """Return why torch cannot compute on a GPU here; empty if it can."""
     if torch.cuda.is_available():
         return ""
     if torch.version.cuda is None:
@@ -40,7 +40,7 @@ def what_is_missing() -> str:
 
 
 def peaks(train: Callable[[], object], device: torch.device) -> Sizes:
-    """Train once and give the peaks of memory, in MiB; None where they cannot be read.
+    """Train once and return the peaks of memory, in MiB; None where they cannot be read.
 
     What the allocator still holds of earlier work would count as reserved, so it is given back first.
     """
@@ -50,23 +50,23 @@ def peaks(train: Callable[[], object], device: torch.device) -> Sizes:
     memory.reset()
     train()
     wait()
-    found = memory.peak()
+    sizes = memory.peak()
     memory.rest()
-    return found
+    return sizes
 
 
 def measure(shards: Shards, model: str, rounds: int) -> dict[str, Any]:
     """Compare both on one model; memory is read in a round of its own, after the timed ones."""
     seconds = compare(shards, model, rounds)
     print(line(model, seconds), flush=True)
-    found = ratios(seconds)
+    of_rounds = ratios(seconds)
     memory = {name: peaks(train, shards.task.device) for name, train in contestants(shards, model).items()}
     for name, sizes in memory.items():
         print(f"       {name}: {', '.join(f'{key} {_shown(value)}' for key, value in sizes.items())}", flush=True)
     return {
-        "ratio": statistics.median(found),
-        "ratio_lowest": min(found),
-        "ratio_highest": max(found),
+        "ratio": statistics.median(of_rounds),
+        "ratio_lowest": min(of_rounds),
+        "ratio_highest": max(of_rounds),
         "seconds": seconds,
         "memory": memory,
     }
@@ -103,7 +103,7 @@ def compared(shards: Shards, dataset: str, models: Sequence[str], rounds: int) -
 
 
 def save(record: Mapping[str, Any], folder: Path) -> Path:
-    """Write a record, whole or not at all, under a name made of its date and card."""
+    """Write a record atomically, under a name made of its date and card."""
     folder.mkdir(parents=True, exist_ok=True)
     stamp = record["date"].split("+")[0].replace(":", "").replace("T", "-").lower()
     path = folder / f"{stamp}-{safe_name((record['card'] or record['device']).lower().replace(' ', '-'))}.json"
@@ -116,7 +116,7 @@ def _shown(mib: float | None) -> str:
 
 
 def main() -> None:
-    """Measure, print and write, or say what is missing."""
+    """Measure, print and write, or report what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("--out", type=Path, default=Path("results/gpu"))

@@ -25,7 +25,7 @@ SHARDS = (20, 200)
 SIZES = (10**4, 10**5)
 LARGE = 10**6
 DEGREE, FEATURES = 10, 64
-# The largest slope that is wanted.
+# The largest acceptable slope.
 WANTED = 1.05
 # What of a cell is shown, in this order; members and heads are trained inside `train`.
 PHASES = ("partition", "train", "aggregate", "predict", "unlearn")
@@ -36,7 +36,7 @@ Case = dict[str, dict[str, float]]
 
 
 def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> Case:
-    """Let a method live here, and give its phases."""
+    """Fit a method, let it forget and predict, and return its phases."""
     import torch
 
     from unlearnbench.measure.allocator import steady_allocator
@@ -82,16 +82,16 @@ def measure(method: str, nodes: int, shards: int, epochs: int, threads: int) -> 
     del task
     with meter.phase("unlearn"):
         unlearner.unlearn(setting.request, retained)
-    found: Case = {}
+    phases: Case = {}
     for row in meter.phases:
         name = row["name"].removeprefix("fit/")
         if name in PHASES:
-            found[name] = {"seconds": row["seconds"], "mib": row["peak_rss_mib"] or 0.0}
-    found[WHOLE] = {
-        "seconds": sum(case["seconds"] for case in found.values()),
-        "mib": max(case["mib"] for case in found.values()),
+            phases[name] = {"seconds": row["seconds"], "mib": row["peak_rss_mib"] or 0.0}
+    phases[WHOLE] = {
+        "seconds": sum(case["seconds"] for case in phases.values()),
+        "mib": max(case["mib"] for case in phases.values()),
     }
-    return found
+    return phases
 
 
 def measure_elsewhere(*case: Any, kept: Path | None = None) -> Case:
@@ -109,14 +109,14 @@ def measure_elsewhere(*case: Any, kept: Path | None = None) -> Case:
     done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{case}: ended with {done.returncode}; what went wrong stands above.")
-    found: Case = json.loads(done.stdout.splitlines()[-1])
+    case: Case = json.loads(done.stdout.splitlines()[-1])
     if kept is not None:
-        kept.write_text(json.dumps(known | {asked: found}, indent=1))
-    return found
+        kept.write_text(json.dumps(known | {asked: case}, indent=1))
+    return case
 
 
 def slope(seconds: Mapping[int, float]) -> float:
-    """Give the slope of time between the two largest sizes, in a log-log plot; NaN if it took no time at one of them.
+    """Return the slope of time between the two largest sizes, in a log-log plot; NaN if it took no time at one of them.
 
     Args:
         seconds: By number of nodes, at least two.
@@ -127,12 +127,12 @@ def slope(seconds: Mapping[int, float]) -> float:
     return math.log(seconds[large] / seconds[small]) / math.log(large / small)
 
 
-def table(found: Mapping[tuple[str, int], Mapping[int, Case]]) -> list[str]:
+def table(results: Mapping[tuple[str, int], Mapping[int, Case]]) -> list[str]:
     """Write a Markdown table: a line for each method, number of shards and phase."""
-    sizes = sorted({nodes for cases in found.values() for nodes in cases})
+    sizes = sorted({nodes for cases in results.values() for nodes in cases})
     heads = [f"{nodes:,} nodes: s, MiB" for nodes in sizes]
     lines = [f"| method | shards | phase | {' | '.join(heads)} | slope |", f"|{'---|' * (len(sizes) + 4)}"]
-    for (method, shards), cases in found.items():
+    for (method, shards), cases in results.items():
         for phase in (*PHASES, WHOLE):
             seconds = {nodes: case[phase]["seconds"] for nodes, case in cases.items() if phase in case}
             if len(seconds) < 2:
@@ -145,15 +145,17 @@ def table(found: Mapping[tuple[str, int], Mapping[int, Case]]) -> list[str]:
     return lines
 
 
-def draw(found: Mapping[tuple[str, int], Mapping[int, Case]], path: Path) -> None:
+def draw(results: Mapping[tuple[str, int], Mapping[int, Case]], path: Path) -> None:
     """Draw time and peak memory over the number of nodes, a line for each phase, a column for each case."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(found), figsize=(3 * len(found), 6), sharex=True, sharey="row", squeeze=False)
-    for column, ((method, shards), cases) in enumerate(found.items()):
+    figure, axes = plt.subplots(
+        2, len(results), figsize=(3 * len(results), 6), sharex=True, sharey="row", squeeze=False
+    )
+    for column, ((method, shards), cases) in enumerate(results.items()):
         for phase in PHASES:
             sizes = [nodes for nodes in sorted(cases) if phase in cases[nodes]]
             for row, what in enumerate(("seconds", "mib")):
@@ -190,12 +192,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = sorted({*options.nodes, *([LARGE] if options.large else [])})
     if len(sizes) < 2:
         parser.error("--nodes: a slope needs at least two sizes")
-    found: dict[tuple[str, int], dict[int, Case]] = {}
+    results: dict[tuple[str, int], dict[int, Case]] = {}
     for method in options.methods:
         for shards in options.shards:
             for nodes in sizes:
                 case = measure_elsewhere(method, nodes, shards, options.epochs, options.threads, kept=options.kept)
-                found.setdefault((method, shards), {})[nodes] = case
+                results.setdefault((method, shards), {})[nodes] = case
                 print(
                     f"{method}, {shards} shards, {nodes:,} nodes: {case[WHOLE]['seconds']:.0f} s",
                     file=sys.stderr,
@@ -203,9 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
     print(f"sbm, average degree {DEGREE}, {FEATURES} features, {options.epochs} epochs, {options.threads} thread(s)")
     print(f"slope: of time between {sizes[-2]:,} and {sizes[-1]:,} nodes, log-log; at most {WANTED} is wanted\n")
-    print("\n".join(table(found)))
+    print("\n".join(table(results)))
     if options.figure:
-        draw(found, options.figure)
+        draw(results, options.figure)
 
 
 if __name__ == "__main__":

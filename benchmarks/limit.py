@@ -113,16 +113,16 @@ def product_of(operation: str, arguments: tuple[Any, ...]) -> tuple[Product, Ten
 
 
 class ProductCounter(TorchDispatchMode):
-    """Counts products by phase; to a task it is the listener that hears of phases.
+    """Counts products by phase, as the listener of a task.
 
     Attributes:
-        found: For each phase, how often each product occurred.
+        counts: For each phase, how often each product occurred.
         matrices: For each product with a CSR matrix, the first one seen.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[str, collections.Counter[Product]] = collections.defaultdict(collections.Counter)
+        self.counts: dict[str, collections.Counter[Product]] = collections.defaultdict(collections.Counter)
         self.matrices: dict[Product, Tensor] = {}
         self._phase = ""
 
@@ -130,7 +130,7 @@ class ProductCounter(TorchDispatchMode):
         known = product_of(func.overloadpacket.__name__, args)
         if known is not None:
             product, csr = known
-            self.found[self._phase][product] += 1
+            self.counts[self._phase][product] += 1
             if csr is not None:
                 self.matrices.setdefault(product, csr.detach())
         return func(*args, **(kwargs or {}))
@@ -146,7 +146,7 @@ class ProductCounter(TorchDispatchMode):
             self._phase = outer
 
     def count(self, **amounts: int) -> None:
-        """Do nothing: the harness's own counts are not wanted here."""
+        """Do nothing: the harness's own counts are not needed here."""
 
     def epoch(self, number: int, total: int) -> None:
         """Do nothing: the products of all epochs count alike."""
@@ -221,15 +221,15 @@ def count(method: Spec, task: Task, request: Request) -> ProductCounter:
 
 def phase_seconds(method: Spec, task: Task, request: Request, rounds: int) -> dict[str, float]:
     """Time the phases of a method with the harness's meter: medians over rounds; phases it lacks are left out."""
-    found: dict[str, list[float]] = collections.defaultdict(list)
+    seconds_of: dict[str, list[float]] = collections.defaultdict(list)
     for _ in range(rounds):
         meter = Meter(task.device, replace(Instruments.of(task.device), clock=time.process_time))
         perform(method, task, request, meter)
         for phase in PHASES:
             seconds = meter.seconds(phase)
             if seconds is not None:
-                found[phase].append(seconds)
-    return {phase: statistics.median(values) for phase, values in found.items()}
+                seconds_of[phase].append(seconds)
+    return {phase: statistics.median(values) for phase, values in seconds_of.items()}
 
 
 def limit(products: Mapping[Product, int], plain: Mapping[Product, float]) -> float:
@@ -268,14 +268,14 @@ def main() -> None:
         counter = count(method, task, request)
         matrices |= counter.matrices
         seconds = phase_seconds(method, task, request, options.rounds)
-        timed += [(name, phase, spent, counter.found[phase]) for phase, spent in seconds.items()]
-    plain = plain_seconds({product for *_, found in timed for product in found}, matrices, options.rounds)
+        timed += [(name, phase, spent, counter.counts[phase]) for phase, spent in seconds.items()]
+    plain = plain_seconds({product for *_, products in timed for product in products}, matrices, options.rounds)
     print(
         f"{options.dataset}, {options.model}, {len(request.ids)} nodes to forget, one thread, {options.rounds} rounds"
     )
     print("| method | phase | seconds | GFLOP | limit, s | seconds / limit |\n|---|---|---|---|---|---|")
-    for name, phase, spent, found in timed:
-        print(row(name, phase, spent, found, plain))
+    for name, phase, spent, products in timed:
+        print(row(name, phase, spent, products, plain))
     load = watch.finish()
     if not load.is_exclusive():
         others = "an unknown number of" if load.other_cores is None else f"{load.other_cores:.1f}"

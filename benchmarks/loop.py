@@ -41,7 +41,7 @@ class Plain(nn.Module):
         self.linear1, self.linear2 = nn.Linear(64, 64), nn.Linear(64, num_classes)
 
     def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Give the rows that the head sees."""
+        """Return the rows that the head gets."""
         raise NotImplementedError
 
     def dropped(self, rows: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class Plain(nn.Module):
         return functional.dropout(rows, 0.5, self.training)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Give logits."""
+        """Return logits."""
         logits: Tensor = self.linear2(self.dropped(self.linear1(self.embed(x, edge_index)).relu()))
         return logits
 
@@ -144,7 +144,7 @@ def training_task(dataset: str, root: Path | None, device: torch.device, model: 
 
 
 def cut(task: Task, num_shards: int) -> Shards:
-    """Deal the training nodes out by chance."""
+    """Assign the training nodes to shards at random."""
     order = torch.randperm(task.graph.num_nodes, generator=task.generator("shards")).to(task.device)
     parts = torch.tensor_split(order, num_shards)
     return Shards(task, [task.graph.induced(task.graph.ids[part]) for part in parts])
@@ -162,7 +162,7 @@ def loop(graphs: Sequence[Graph], training: Training, make: Callable[[int, int],
 
 
 def contestants(shards: Shards, model: str) -> dict[str, Callable[[], object]]:
-    """Give both ways to train a network of a model on every shard: `loop` and `stack`."""
+    """Return both ways to train a network of a model on every shard: `loop` and `stack`."""
     task = replace(shards.task, model=resolve(load_catalogue(), "model", model))
     return {
         "loop": lambda: loop(shards.graphs, task.training, PLAIN[model]),
@@ -192,11 +192,11 @@ def ratios(seconds: dict[str, list[float]]) -> list[float]:
 
 
 def line(model: str, seconds: dict[str, list[float]]) -> str:
-    """Say what was measured of a model."""
+    """Return one line with the measurements of a model."""
     slow, fast = statistics.median(seconds["loop"]), statistics.median(seconds["stack"])
-    found = ratios(seconds)
-    span = f"{min(found):.2f} to {max(found):.2f}"
-    return f"{model:<6} loop {slow:.3f} s  stack {fast:.3f} s  ratio {statistics.median(found):.2f} ({span})"
+    of_rounds = ratios(seconds)
+    span = f"{min(of_rounds):.2f} to {max(of_rounds):.2f}"
+    return f"{model:<6} loop {slow:.3f} s  stack {fast:.3f} s  ratio {statistics.median(of_rounds):.2f} ({span})"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -51,7 +51,7 @@ class SGCStack(HeadedStack):
         super().__init__(num_networks, num_classes, params, {"conv1": conv1})
 
     def embed(self, layout: Ragged) -> torch.Tensor:
-        """Give the linear rows."""
+        """Return the linear rows."""
         rows: torch.Tensor = self.get_submodule("conv1")(layout.features, layout)
         return rows
 
@@ -71,7 +71,7 @@ def make(model: str, graphs: Sequence[Graph], is_propagated: bool) -> Stack:
 
 
 def propagated(graph: Graph, steps: int) -> Graph:
-    """Give the graph with features A^steps X."""
+    """Return the graph with features A^steps X."""
     matrix, x = Ragged([graph]).gcn, graph.x
     for _ in range(steps):
         x = matrix @ x
@@ -100,16 +100,16 @@ def compare(model: str, graphs: Sequence[Graph], epochs: int, rounds: int) -> No
         layout = Ragged(parts, Noise(range(len(parts)), torch.device("cpu")))
         ready[order] = (make(model, parts, order == "(AX)W"), layout)
         train(*ready[order], labels, training, range(2))
-    found: dict[str, list[float]] = {order: [] for order in orders}
+    seconds_of: dict[str, list[float]] = {order: [] for order in orders}
     for _ in range(rounds):
-        for order, values in found.items():
+        for order, values in seconds_of.items():
             start = time.process_time()
             train(*ready[order], labels, training, range(training.epochs))
             values.append((time.process_time() - start) / epochs)
     edges = STEPS[model] * sum(graph.num_edges + graph.num_nodes for graph in graphs)
     touched = [non_zeros(orders["A(XW)"]) + edges, non_zeros(orders["(AX)W"])]
-    usual, precomputed = (1000 * min(values) for values in found.values())
-    middle = [statistics.median(values) for values in found.values()]
+    usual, precomputed = (1000 * min(values) for values in seconds_of.values())
+    middle = [statistics.median(values) for values in seconds_of.values()]
     print(
         f"{model:<4} {len(graphs):>3} {'network' if len(graphs) == 1 else 'networks':<8}"
         f" A(XW) {usual:8.2f} ms {touched[0]:>10,}  (AX)W {precomputed:8.2f} ms {touched[1]:>11,}"
@@ -133,12 +133,14 @@ def main() -> None:
     print("entries touched by the products of X and A; ratio A(XW) to (AX)W: above 1, computing AX once pays")
     for dataset in options.datasets:
         graph = load_graph(resolve(load_catalogue(), "dataset", dataset).build(), data_root(options.data_root))
-        whole = graph.induced(protocol.split(graph, 0, dataset, 0).train)
-        order = torch.randperm(whole.num_nodes, generator=torch.Generator().manual_seed(0))
-        shards = [whole.induced(whole.ids[part]) for part in torch.tensor_split(order, options.num_shards)]
+        training_graph = graph.induced(protocol.split(graph, 0, dataset, 0).train)
+        order = torch.randperm(training_graph.num_nodes, generator=torch.Generator().manual_seed(0))
+        shards = [
+            training_graph.induced(training_graph.ids[part]) for part in torch.tensor_split(order, options.num_shards)
+        ]
         print(dataset)
         for model in options.models:
-            for graphs in (shards, [whole]):
+            for graphs in (shards, [training_graph]):
                 compare(model, graphs, options.epochs, options.rounds)
 
 

@@ -32,7 +32,7 @@ from unlearnbench.report.tables.audits import audit_frame_of
 
 def repeated(records: Sequence[Record], number: int, by: str) -> list[Record]:
     """Repeat records until there are so many; those of a further round differ in their seed or their dataset."""
-    found = []
+    copies = []
     for at in range(number):
         copy, record = divmod(at, len(records))
         one = records[record]
@@ -41,8 +41,8 @@ def repeated(records: Sequence[Record], number: int, by: str) -> list[Record]:
             change = {"seed": 1000 + copy} if by == "seeds" else {"dataset": dataset}
             key = hashlib.sha256(f"{one.key} {copy}".encode()).hexdigest()[: len(one.key)]
             one = one.model_copy(update={"cell": {**one.cell, **change}, "key": key})
-        found.append(one)
-    return found
+        copies.append(one)
+    return copies
 
 
 def load_seconds(path: Path, rounds: int) -> list[float] | None:
@@ -79,11 +79,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    whole = list(read_records(options.results))
-    records = [record for record in whole if not record.is_audit]
+    stored = list(read_records(options.results))
+    records = [record for record in stored if not record.is_audit]
     if not records:
         raise NothingMatchedError(f"{options.results}: no records.")
-    audits = audit_frame_of([record for record in whole if record.is_audit])
+    audits = audit_frame_of([record for record in stored if record.is_audit])
     with tempfile.TemporaryDirectory() as folder:
         for by in ("seeds", "datasets"):
             frame = frame_of(repeated(records, options.records, by))

@@ -19,7 +19,7 @@ from unlearnbench_graphrevoker.gpa import GraphPropertyAware
 
 
 def peak_mib() -> float:
-    """Give the largest resident memory of this process so far, in MiB."""
+    """Return the largest resident memory of this process so far, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 

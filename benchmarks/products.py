@@ -66,7 +66,7 @@ def training_task(folder: Path) -> Task:
 
 
 def partition_path(folder: Path, partitioner: str) -> Path:
-    """Say where a partition is kept: int64 [training nodes], in the order of the training subgraph."""
+    """Return the path of a partition: int64 [training nodes], in the order of the training subgraph."""
     return folder / f"partition-{partitioner.partition('[')[0]}.pt"
 
 
@@ -77,7 +77,7 @@ class Watch:
         self.start = time.perf_counter(), time.process_time()
 
     def read(self) -> Found:
-        """Give both."""
+        """Return both."""
         return {"seconds": time.perf_counter() - self.start[0], "cpu": time.process_time() - self.start[1]}
 
 
@@ -91,9 +91,9 @@ def make(folder: Path, scale: float) -> Found:
     )
     watch = Watch()
     graph = load_graph(StochasticBlockModel(params), Path())
-    found = {"what": describe(graph), **watch.read()}
+    readings = {"what": describe(graph), **watch.read()}
     save(graph, folder / WHOLE)
-    return found
+    return readings
 
 
 def cut(folder: Path) -> Found:
@@ -103,9 +103,9 @@ def cut(folder: Path) -> Found:
     graph = load(folder / WHOLE)
     watch = Watch()
     training = graph.induced(split(graph, SEED, "sbm", REPETITION).train)
-    found = {"nodes": training.num_nodes, "edges": training.num_edges, **watch.read()}
+    readings = {"nodes": training.num_nodes, "edges": training.num_edges, **watch.read()}
     save(training, folder / TRAINING)
-    return found
+    return readings
 
 
 def partition(folder: Path, partitioner: str, shards: int) -> Found:
@@ -159,19 +159,19 @@ def members(folder: Path, shards: int, epochs: int) -> Found:
         with meter.phase(name):
             method.unlearn(Request(ids), task)
         rows[name] = {"hit": meter.counts["shards_hit"] - hit}
-    found = {
+    phases = {
         row["name"]: {"seconds": row["seconds"], "gib": (row["peak_rss_mib"] or 0) / 2**10, **rows.get(row["name"], {})}
         for row in meter.phases
         if "/" not in row["name"]
     }
-    return {"rows": found, "taken": checkpoints.taken, **watch.read()}
+    return {"rows": phases, "taken": checkpoints.taken, **watch.read()}
 
 
 STEPS: Mapping[str, Callable[..., Found]] = {"make": make, "cut": cut, "partition": partition, "members": members}
 
 
 def peak_gib() -> float:
-    """Give the largest resident memory of this process so far, mapped pages of files included."""
+    """Return the largest resident memory of this process so far, mapped pages of files included."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -183,8 +183,8 @@ def run_here(step: str, folder: Path, threads: int, arguments: Sequence[Any]) ->
     import torch
 
     torch.set_num_threads(threads)
-    found = STEPS[step](folder, *arguments)
-    return {**found, "gib": peak_gib()}
+    readings = STEPS[step](folder, *arguments)
+    return {**readings, "gib": peak_gib()}
 
 
 def run_elsewhere(step: str, folder: Path, threads: int, *arguments: Any) -> Found:
@@ -259,8 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.epochs:
             trained = run_elsewhere("members", folder, options.threads, options.shards, options.epochs)
             steps |= trained["rows"]
-    whole, training = steps["make the graph"], steps["cut the training subgraph"]
-    print(whole["what"])
+    graph, training = steps["make the graph"], steps["cut the training subgraph"]
+    print(graph["what"])
     print(f"training: {training['nodes']} nodes, {training['edges']} directed edges; {options.threads} thread(s)")
     if options.epochs:
         print(f"members: {METHOD}, {MODEL}, {options.epochs} epochs; {trained['taken']} groups of an earlier run taken")

@@ -128,8 +128,8 @@ def soak(server: Server, arguments: Sequence[str], folder: Path, kills: int, see
     start = time.monotonic()
     code = server.run(["run", *arguments, "--out", str(folder / "whole")], log, None)
     horizon = time.monotonic() - start
-    whole = _records(folder / "whole", faults := [])
-    findings = Findings(len(whole), faults=faults)
+    expected = _records(folder / "whole", faults := [])
+    findings = Findings(len(expected), faults=faults)
     if code != 0:
         raise SystemExit(f"A run that nobody killed ended with {code}:\n{log.read_text()}")
     while findings.kills < kills:
@@ -141,7 +141,7 @@ def soak(server: Server, arguments: Sequence[str], folder: Path, kills: int, see
             code = server.run(["run", *arguments, "--out", str(out)], log, moment)
             known = _look(out, known, code, findings)
         findings.runs += 1
-        _close(out, whole, code, findings)
+        _close(out, expected, code, findings)
     return findings
 
 
@@ -156,15 +156,15 @@ def _look(out: Path, known: dict[Path, bytes], code: int, findings: Findings) ->
     return now
 
 
-def _close(out: Path, whole: dict[str, Record], code: int, findings: Findings) -> None:
+def _close(out: Path, expected: dict[str, Record], code: int, findings: Findings) -> None:
     """Look at what a run that came to its end has left."""
     if code != 0:
         findings.faults.append(f"{out}: the last run ended with {code}")
     records = _records(out, findings.faults)
-    if records.keys() != whole.keys():
-        findings.faults.append(f"{out}: {len(records)} cells instead of {len(whole)}")
-    for key in records.keys() & whole.keys():
-        one, other = records[key], whole[key]
+    if records.keys() != expected.keys():
+        findings.faults.append(f"{out}: {len(records)} cells instead of {len(expected)}")
+    for key in records.keys() & expected.keys():
+        one, other = records[key], expected[key]
         if (one.status, one.metrics, one.digests, one.counts) != (
             other.status,
             other.metrics,
@@ -175,22 +175,22 @@ def _close(out: Path, whole: dict[str, Record], code: int, findings: Findings) -
     findings.leftovers += len(remove_temporaries(out, older_than=0))
     files = [path for path in out.rglob("*") if path.is_file()]
     # A record and its arrays for each cell, and the machine.
-    if len(files) != 2 * len(whole) + 1 or temporaries(out):
-        findings.faults.append(f"{out}: {len(files)} files instead of {2 * len(whole) + 1}")
+    if len(files) != 2 * len(expected) + 1 or temporaries(out):
+        findings.faults.append(f"{out}: {len(files)} files instead of {2 * len(expected) + 1}")
 
 
 def _records(out: Path, faults: list[str]) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for path in sorted(out.glob("records/*/*/*/*.json")):
         try:
             record = read_record(path)
         except UnlearnbenchError as error:
             faults.append(error.message)
             continue
-        if record.key in found:
+        if record.key in records:
             faults.append(f"{path}: cell {record.key} is there twice")
-        found[record.key] = record
-    return found
+        records[record.key] = record
+    return records
 
 
 def main() -> None:
@@ -206,23 +206,23 @@ def main() -> None:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
-        found = soak(server, arguments or METHODS, folder, options.kills, options.seed)
+        findings = soak(server, arguments or METHODS, folder, options.kills, options.seed)
         seconds = time.monotonic() - start
     rows = {
         "seed": options.seed,
-        "kills survived": found.kills,
-        "runs to the end": found.runs,
-        "cells of each": found.cells,
-        "records there at a kill": found.kept,
-        "temporaries removed": found.leftovers,
-        "faults": len(found.faults),
+        "kills survived": findings.kills,
+        "runs to the end": findings.runs,
+        "cells of each": findings.cells,
+        "records there at a kill": findings.kept,
+        "temporaries removed": findings.leftovers,
+        "faults": len(findings.faults),
         "minutes": f"{seconds / 60:.1f}",
     }
     for name, value in rows.items():
         print(f"{name:<24} {value}")
-    for fault in found.faults:
+    for fault in findings.faults:
         print(fault)
-    sys.exit(bool(found.faults))
+    sys.exit(bool(findings.faults))
 
 
 if __name__ == "__main__":

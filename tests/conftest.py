@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -21,6 +22,12 @@ BESIDE = ROOT.parent / "shared" / "data"
 NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish() -> None:
+    """Spare collections of garbage, of which every cell has one, a look at all modules of the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -49,8 +49,8 @@ def pages() -> dict[str, str]:
     catalogue = load_catalogue(strict=True)
     methods = {entry.name: _described(catalogue, "unlearner", entry.name) for entry in _own(catalogue, "unlearner")}
     homes = {entry.name: _readme(entry.target) for entry in _own(catalogue, "unlearner")}
-    found = {"methods/index.md": _index(methods)}
-    found |= {f"methods/{name}.md": method_page(told, homes[name]) for name, told in methods.items()}
+    pages = {"methods/index.md": _index(methods)}
+    pages |= {f"methods/{name}.md": method_page(info, homes[name]) for name, info in methods.items()}
     shown = {path for path in homes.values() if path}
     for kind, title in KINDS.items():
         entries = _own(catalogue, kind)
@@ -59,19 +59,19 @@ def pages() -> dict[str, str]:
         others = sorted({path for entry in entries if (path := _readme(entry.target))} - shown)
         parts += [_included(path) for path in others]
         shown |= set(others)
-        found[f"methods/{kind}s.md"] = "\n".join(parts)
-    return {**found, "reference.md": _reference(), "record.schema.json": json.dumps(json_schema(), indent=1) + "\n"}
+        pages[f"methods/{kind}s.md"] = "\n".join(parts)
+    return {**pages, "reference.md": _reference(), "record.schema.json": json.dumps(json_schema(), indent=1) + "\n"}
 
 
-def method_page(told: Mapping[str, Any], readme: Path | None) -> str:
+def method_page(info: Mapping[str, Any], readme: Path | None) -> str:
     """Write the page of a method.
 
     Args:
-        told: What `unlearnbench show --json` says of it.
+        info: The output of `unlearnbench show --json`.
         readme: The README of the package that brings it, if there is one.
     """
-    page = [f"# {told['name']}\n", *_body(told)]
-    page.append(f"## Run it\n\n```bash\nunlearnbench run --methods {told['name']}\n```\n")
+    page = [f"# {info['name']}\n", *_body(info)]
+    page.append(f"## Run it\n\n```bash\nunlearnbench run --methods {info['name']}\n```\n")
     if readme is not None:
         page.append(_included(readme))
     return "\n".join(page)
@@ -95,8 +95,8 @@ def _readme(target: Any) -> Path | None:
 
 def _index(methods: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
-        f"| [{name}]({name}.md) | {_cell(told['summary'])} | {told.get('claim') or ''} | {_forgets(told)} |"
-        for name, told in methods.items()
+        f"| [{name}]({name}.md) | {_cell(info['summary'])} | {info.get('claim') or ''} | {_forgets(info)} |"
+        for name, info in methods.items()
     ]
     head = "| method | what it does | claim | forgets |\n|---|---|---|---|"
     intro = "What a claim means: [protocol](../protocol.md#what-exactness-means). Any partitioner goes with any"
@@ -104,31 +104,31 @@ def _index(methods: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(["# Methods\n", f"{intro} {parts} [aggregators](aggregators.md).\n", head, *rows, ""])
 
 
-def _section(told: Mapping[str, Any]) -> str:
-    return "\n".join([f"## {told['name']}\n", *_body(told, "###")])
+def _section(info: Mapping[str, Any]) -> str:
+    return "\n".join([f"## {info['name']}\n", *_body(info, "###")])
 
 
-def _body(told: Mapping[str, Any], heading: str = "##") -> Iterator[str]:
-    """Say of a component what is known of it: facts, parameters, presets."""
-    yield f"{told['summary']}\n"
-    facts = [("version", told["version"]), ("reference", told["reference"])]
-    if "claim" in told:
-        why = f", the partition depends on {told['claim_reason']}" if told["claim_reason"] else ""
-        facts += [("claim", f"`{told['claim']}`{why}"), ("forgets", _forgets(told))]
-        facts.append(("base models", ", ".join(told["models"]) if told["models"] else "any"))
-    facts += [("needs", f"the module `{need['module']}`") for need in told["needs"]]
+def _body(info: Mapping[str, Any], heading: str = "##") -> Iterator[str]:
+    """Yield the description of a component: facts, parameters, presets."""
+    yield f"{info['summary']}\n"
+    facts = [("version", info["version"]), ("reference", info["reference"])]
+    if "claim" in info:
+        why = f", the partition depends on {info['claim_reason']}" if info["claim_reason"] else ""
+        facts += [("claim", f"`{info['claim']}`{why}"), ("forgets", _forgets(info))]
+        facts.append(("base models", ", ".join(info["models"]) if info["models"] else "any"))
+    facts += [("needs", f"the module `{need['module']}`") for need in info["needs"]]
     yield "| | |\n|---|---|"
     yield from (f"| {name} | {_cell(value)} |" for name, value in facts if value)
     yield ""
-    rows = list(_parameters(told["parameters"]))
+    rows = list(_parameters(info["parameters"]))
     if rows:
         yield f"{heading} Parameters\n"
         yield "| parameter | default | meaning |\n|---|---|---|"
         yield from rows
         yield ""
-    if told["presets"]:
-        yield f"{heading} Presets\n\nThe default is `{told['default_preset']}`; ask for another with `preset=NAME`.\n"
-        for name, values in told["presets"].items():
+    if info["presets"]:
+        yield f"{heading} Presets\n\nThe default is `{info['default_preset']}`; ask for another with `preset=NAME`.\n"
+        for name, values in info["presets"].items():
             settings = ", ".join(f"`{key}={value}`" for key, value in values.items()) or "the defaults above"
             yield f"- `{name}`: {settings}"
         yield ""
@@ -140,8 +140,8 @@ def _parameters(rows: list[dict[str, Any]], before: str = "") -> Iterator[str]:
         yield from _parameters(row.get("parameters", []), f"{before}{row['name']}.")
 
 
-def _forgets(told: Mapping[str, Any]) -> str:
-    return ", ".join(f"{kind}s" for kind in reversed(told.get("forgets", [])))
+def _forgets(info: Mapping[str, Any]) -> str:
+    return ", ".join(f"{kind}s" for kind in reversed(info.get("forgets", [])))
 
 
 def _cell(value: Any) -> str:

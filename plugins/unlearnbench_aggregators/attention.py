@@ -16,7 +16,7 @@ from unlearnbench_aggregators.network import AttentionNetwork
 class Attention(LearnedAggregator):
     """RecEraser's attention, with a cross-entropy in place of its ranking loss.
 
-    Retired members are left out.
+    Retired members are ignored.
     """
 
     name = "attention"
@@ -43,7 +43,7 @@ class Attention(LearnedAggregator):
         """Learn from U, from scratch; see `Aggregator.fit`."""
         settings = self.params
         embeddings = members.embeddings[members.voting].detach()
-        heard = self.member_mask(members)
+        mask = self.member_mask(members)
         num_members, num_nodes, size = embeddings.shape
         device = embeddings.device
         network = AttentionNetwork(num_members, size, graph.num_classes, task.generator("attention", "weights"))
@@ -55,7 +55,7 @@ class Attention(LearnedAggregator):
             shuffled = torch.randperm(num_nodes, generator=order).to(device)
             for batch in shuffled.split(settings.batch_size):
                 optimiser.zero_grad()
-                fused, _ = network.fuse(embeddings.index_select(1, batch), None if heard is None else heard[batch])
+                fused, _ = network.fuse(embeddings.index_select(1, batch), None if mask is None else mask[batch])
                 logits = network.classify(dropped(fused, settings.dropout, noise))
                 loss = cross_entropy(logits, graph.y[batch]) + settings.penalty * network.penalty()
                 loss.backward()
@@ -64,7 +64,7 @@ class Attention(LearnedAggregator):
         self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
-        """Give log-probabilities [n, C].
+        """Return log-probabilities [n, C].
 
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
@@ -75,12 +75,12 @@ class Attention(LearnedAggregator):
         return torch.log_softmax(self._network.classify(fused), dim=1)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the learned parameters; those of a member stand at its rank among the voting members."""
+        """Return the learned parameters; those of a member are at its rank among the voting members."""
         return {} if self._network is None else self._network.named()
 
 
 def dropped(values: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Set a share of all entries to zero and scale the others up, so that the mean stays.
+    """Set a share of all entries to zero and scale the others up to preserve the mean.
 
     Args:
         values: float32, any shape.

@@ -8,22 +8,22 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-# A normal distribution is cut at two deviations, which leaves it this share of its variance.
+# Truncating a normal distribution at two standard deviations leaves this share of its variance.
 CUT = 2.0
 LEFT = 0.7737413
 
 
 class AttentionNetwork(nn.Module):
-    """Maps what S members say of a node into one space, weights it, adds it up and classifies the sum.
+    """Maps the embeddings of S members into one space and classifies their attention-weighted sum.
 
     z_i = e_i W_i + b_i; a_i = softmax_i(relu(z_i Wa + ba) h); the logits are (sum_i a_i z_i) V + c.
 
     Args:
-        num_members: S; retired members are not among them.
+        num_members: S, without retired members.
         size: d.
         num_classes: C.
-        generator: Where the initial weights come from: W and b Glorot normal, Wa normal of variance
-            2/(d + d/2) before it is cut, ba zero, h 0.01 throughout; V Glorot uniform, c zero.
+        generator: Draws the initial weights: W and b Glorot normal, Wa normal of variance
+            2/(d + d/2) before truncation, ba zero, h 0.01 throughout; V Glorot uniform, c zero.
     """
 
     def __init__(self, num_members: int, size: int, num_classes: int, generator: torch.Generator) -> None:
@@ -38,38 +38,38 @@ class AttentionNetwork(nn.Module):
         self.classifier = nn.Parameter(torch.empty(size, num_classes).uniform_(-bound, bound, generator=generator))
         self.classifier_bias = nn.Parameter(torch.zeros(num_classes))
 
-    def fuse(self, embeddings: Tensor, heard: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Weight the members and add them up.
+    def fuse(self, embeddings: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Sum the members weighted by attention.
 
         Args:
             embeddings: float32 [S, n, d].
-            heard: bool [n, S], who may speak of each node, somebody in each row; None: all.
+            mask: bool [n, S], members to use for each node, at least one; None: all.
 
         Returns:
-            float32 [n, d], the sums; float32 [n, S], the attention, 0 for who is not heard.
+            float32 [n, d], the sums; float32 [n, S], the attention, 0 for masked members.
         """
         mapped = torch.baddbmm(self.map_bias.unsqueeze(1), embeddings, self.map)
         scores = ((mapped @ self.attention + self.attention_bias).relu() @ self.score).t()
-        if heard is not None:
-            scores = scores.masked_fill(~heard, float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=1)
         return torch.einsum("ns,snd->nd", weights, mapped), weights
 
     def classify(self, fused: Tensor) -> Tensor:
-        """Give logits [n, C] from the sums [n, d]."""
+        """Return logits [n, C] of the sums [n, d]."""
         return torch.addmm(self.classifier_bias, fused, self.classifier)
 
     def penalty(self) -> Tensor:
-        """Give the sum of squares of W and b, halved."""
+        """Return half the sum of squares of W and b."""
         return (self.map.square().sum() + self.map_bias.square().sum()) / 2
 
     def named(self) -> Mapping[str, Tensor]:
-        """Give every parameter, detached."""
+        """Return every parameter, detached."""
         return {name: value.detach() for name, value in self.named_parameters()}
 
 
 def _normal(shape: tuple[int, ...], variance: float, generator: torch.Generator) -> Tensor:
-    """Draw from a normal distribution of mean 0, its variance as given before it is cut at two deviations."""
+    """Draw from a normal distribution of mean 0 and the given variance, truncated at two standard deviations."""
     deviation = math.sqrt(variance)
     drawn = torch.empty(shape)
     return nn.init.trunc_normal_(drawn, std=deviation, a=-CUT * deviation, b=CUT * deviation, generator=generator)

@@ -1,4 +1,4 @@
-"""Stacking: a multinomial logistic regression that reads what all members say."""
+"""Stacking: a multinomial logistic regression on the predictions of all members."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unlearnbench import Graph, LearnedAggregator, Members, Task
 
-# Where the search for the minimum ends: the largest entry of the gradient of the mean loss.
+# Convergence criterion: the largest entry of the gradient of the mean loss.
 FLATNESS = 1e-6
 MOST_ITERATIONS = 1000
 
@@ -20,11 +20,11 @@ MOST_ITERATIONS = 1000
 class Stacking(LearnedAggregator):
     """Stacked generalisation with a multinomial logistic regression on top.
 
-    The log-probabilities of all members, side by side, are the inputs. Retired members are left
-    out. The loss is strictly convex up to a shift of the biases, and nothing is drawn by chance.
+    The inputs are the concatenated log-probabilities of all members except retired ones. The loss
+    is strictly convex up to a shift of the biases, and nothing is random.
 
     Attributes:
-        weight: float64 [V, C, C] once learned: from member and class said to class; V voting members.
+        weight: float64 [V, C, C] once learned: from member and its class to class; V voting members.
         bias: float64 [C].
     """
 
@@ -54,60 +54,60 @@ class Stacking(LearnedAggregator):
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
         """Learn from U, from scratch; see `Aggregator.fit`."""
-        said = members.log_probabilities()[members.voting].detach().double()
-        heard = self.member_mask(members)
-        if heard is not None:
-            said = with_others(said, heard)
-        weight, bias = regress(said.cpu(), graph.y.cpu(), self.params.penalty)
-        self.weight, self.bias = weight.to(said.device), bias.to(said.device)
+        log_probs = members.log_probabilities()[members.voting].detach().double()
+        mask = self.member_mask(members)
+        if mask is not None:
+            log_probs = with_others(log_probs, mask)
+        weight, bias = regress(log_probs.cpu(), graph.y.cpu(), self.params.penalty)
+        self.weight, self.bias = weight.to(log_probs.device), bias.to(log_probs.device)
         self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
-        """Give log-probabilities [n, C].
+        """Return log-probabilities [n, C].
 
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
         """
         voting = self.check_fitted(members)
         assert self.weight is not None
-        said = members.log_probabilities()[voting].double()
-        logits = torch.einsum("snc,sck->nk", said, self.weight) + self.bias
+        log_probs = members.log_probabilities()[voting].double()
+        logits = torch.einsum("snc,sck->nk", log_probs, self.weight) + self.bias
         return torch.log_softmax(logits, dim=1).to(members.logits.dtype)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the weights, a member's at its rank among the voting members, and the biases."""
+        """Return the weights, a member's at its rank among the voting members, and the biases."""
         return {} if self.weight is None else {"weight": self.weight, "bias": self.bias}
 
 
-def with_others(said: Tensor, heard: Tensor) -> Tensor:
-    """Replace what is not to be heard by the normalised mean of what the others say.
+def with_others(log_probs: Tensor, mask: Tensor) -> Tensor:
+    """Replace masked log-probabilities by the normalised mean of the other members'.
 
     Args:
-        said: float64 [V, n, C], log-probabilities.
-        heard: bool [n, V], somebody in each row.
+        log_probs: float64 [V, n, C], log-probabilities.
+        mask: bool [n, V], members to use, at least one in each row.
 
     Returns:
-        float64 [V, n, C]; what stands in `said` where it is not heard has no influence.
+        float64 [V, n, C]; masked entries of `log_probs` have no influence.
     """
-    speaks = heard.t().unsqueeze(2)
-    total = torch.where(speaks, said, 0.0).sum(dim=0)
-    mean = torch.log_softmax(total / speaks.sum(dim=0), dim=1)
-    return torch.where(speaks, said, mean)
+    used = mask.t().unsqueeze(2)
+    total = torch.where(used, log_probs, 0.0).sum(dim=0)
+    mean = torch.log_softmax(total / used.sum(dim=0), dim=1)
+    return torch.where(used, log_probs, mean)
 
 
-def regress(said: Tensor, labels: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Minimise mean cross-entropy of softmax(sum_i said_i W_i + b), plus penalty / 2 times |W|^2, by L-BFGS.
+def regress(log_probs: Tensor, labels: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    """Minimise mean cross-entropy of softmax(sum_i log p_i W_i + b), plus penalty / 2 times |W|^2, by L-BFGS.
 
     Args:
-        said: float64 [V, n, C], on the CPU.
+        log_probs: float64 [V, n, C], on the CPU.
         labels: int64 [n].
-        penalty: Biases carry none.
+        penalty: Factor of the penalty; biases have none.
 
     Returns:
-        float64 [V, C, C] and float64 [C]; a class that no label names gets a probability too.
+        float64 [V, C, C] and float64 [C]; a class without labels gets a probability too.
     """
-    num_members, num_nodes, num_classes = said.shape
-    inputs = said.permute(1, 0, 2).reshape(num_nodes, -1).numpy()
+    num_members, num_nodes, num_classes = log_probs.shape
+    inputs = log_probs.permute(1, 0, 2).reshape(num_nodes, -1).numpy()
     inputs = np.concatenate([inputs, np.ones((num_nodes, 1))], axis=1)
     target = np.zeros((num_nodes, num_classes))
     target[np.arange(num_nodes), labels.numpy()] = 1
@@ -124,12 +124,12 @@ def regress(said: Tensor, labels: Tensor, penalty: float) -> tuple[Tensor, Tenso
         return float(loss), gradient.ravel()
 
     start = np.zeros(inputs.shape[1] * num_classes)
-    found = minimize(
+    result = minimize(
         loss_and_gradient,
         start,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": MOST_ITERATIONS, "gtol": FLATNESS, "ftol": 0.0},
     )
-    learned = torch.from_numpy(found.x.reshape(-1, num_classes).copy())
+    learned = torch.from_numpy(result.x.reshape(-1, num_classes).copy())
     return learned[:-1].reshape(num_members, num_classes, num_classes), learned[-1]

@@ -9,5 +9,8 @@ from unlearnbench import Register, hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the method."""
     register(
-        "cgu", "unlearnbench_cgu.cgu:Cgu", summary="Certified: a Newton step on a noisy linear SGC, with a budget."
+        "cgu",
+        "unlearnbench_cgu.cgu:Cgu",
+        summary="Certified: a Newton step on a noisy linear SGC, with a budget.",
+        look=("#44AA99", "hexagon"),
     )

@@ -1,4 +1,4 @@
-"""CGU: objective perturbation, one Newton step a request, and retraining when the budget is spent."""
+"""CGU: objective perturbation, one Newton step per request, and retraining when the budget is spent."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MODEL = "sgc"
 class Cgu(Unlearner):
     """Logistic regressions on propagated features, certified for what they forget (Chien et al., ICLR 2023).
 
-    A random linear term in the loss hides a gradient of limited size. A request is answered by a Newton
-    step; what gradient it may leave is bounded, and the bounds of all requests add up. Before they
-    exceed the budget the model is trained anew, with a new random term.
+    A random linear term in the loss hides a gradient of bounded norm. A request is answered by a Newton
+    step; the gradient it may leave is bounded, and the bounds of all requests add up. Before they
+    exceed the budget the model is retrained with a new random term.
 
-    Between requests the weights, the retained task, and the gradient spent so far are kept.
+    Between requests the weights, the retained task and the gradient spent so far are kept.
     """
 
     name = "cgu"
@@ -101,14 +101,14 @@ class Cgu(Unlearner):
         return logistic.budget(self.params.std, self.params.epsilon, self.params.delta)
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Step, or train anew where the bound of the step does not fit into the budget."""
+        """Step, or retrain where the bound of the step exceeds the budget."""
         weights, lam = self._weights, self.params.lam
         with retained.phase("update"):
             rows, centre = self._centred(retained)
             change = self._gradient(self._task, self._centred(self._task)[0]) - self._gradient(retained, rows)
             step = logistic.solve(weights, rows, lam, change)
-            left = change - logistic.product(weights, rows, lam, step)
-            spent = self._spent + logistic.residual_bound(rows, step) + float(left.norm())
+            residual = change - logistic.product(weights, rows, lam, step)
+            spent = self._spent + logistic.residual_bound(rows, step) + float(residual.norm())
         fits = spent <= self.budget
         if fits:
             self._weights, self._spent = weights + step, spent
@@ -123,14 +123,14 @@ class Cgu(Unlearner):
         return logistic.gradient(self._weights, rows, y, self.params.lam)
 
     def predict(self, query: Query) -> Tensor:
-        """Give the classes' probabilities, each of its own regression, divided by their sum."""
+        """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
         rows = self._rows(self._task, graph)[graph.positions(query.targets)]
         scores = (rows - self._centre) @ self._weights
         return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the weights, float64 [F, C], and what is subtracted from features, float64 [F]."""
+        """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""
         return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
 
 
@@ -139,8 +139,8 @@ def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
 
     Args:
         graph: A node's scaling depends on the node alone.
-        steps: How often.
-        normalisation: `mean`: D^-1 (A + I), rows stay no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
+        steps: Number of propagations.
+        normalisation: `mean`: D^-1 (A + I), which keeps rows no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
     """
     x = graph.x.to(torch.float64)
     rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)

@@ -1,8 +1,8 @@
-"""One logistic regression a class, with a penalty and a random linear term: gradient, Hessian, optimum.
+"""One logistic regression per class, with a penalty and a random linear term: gradient, Hessian, optimum.
 
 The loss of weights W [F, C] is the sum over nodes i and classes c of -log sigmoid(y_ic z_i w_c), plus
 n * lam / 2 times the square of W, plus the sum of B * W. Labels y_ic are 1 for the node's class, else
--1. Classes share nothing, so that gradients and Hessians are taken column by column.
+-1. Classes are independent, so that gradients and Hessians are computed column by column.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Bound on the Lipschitz constant of the second derivative of -log sigmoid, as the paper has it.
+# Bound on the Lipschitz constant of the second derivative of -log sigmoid, as in the paper.
 GAMMA = 0.25
 
 
 def signs(labels: Tensor, num_classes: int) -> Tensor:
-    """Give y: float64 [n, C], 1 for the class of a node and -1 for others."""
+    """Return y: float64 [n, C], 1 for the class of a node and -1 for others."""
     return 2 * functional.one_hot(labels, num_classes).to(torch.float64) - 1
 
 
 def loss(weights: Tensor, rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> Tensor:
-    """Give the loss.
+    """Return the loss.
 
     Args:
         weights: float64 [F, C].
         rows: float64 [n, F], propagated features.
-        y: float64 [n, C], of `signs`.
-        lam: Penalty a node.
+        y: float64 [n, C], from `signs`.
+        lam: Penalty per node.
         noise: float64 [F, C], B.
     """
     data = -functional.logsigmoid(y * (rows @ weights)).sum()
@@ -37,47 +37,47 @@ def loss(weights: Tensor, rows: Tensor, y: Tensor, lam: float, noise: Tensor) ->
 
 
 def gradient(weights: Tensor, rows: Tensor, y: Tensor, lam: float) -> Tensor:
-    """Give the gradient of the loss without its random term, which is the same for every graph: [F, C]."""
+    """Return the gradient of the loss without its random term, which is the same for every graph: [F, C]."""
     slope = (torch.sigmoid(y * (rows @ weights)) - 1) * y
     return rows.T @ slope + len(rows) * lam * weights
 
 
 def product(weights: Tensor, rows: Tensor, lam: float, direction: Tensor) -> Tensor:
-    """Multiply each column of a direction [F, C] with the Hessian of its class."""
-    rng = torch.sigmoid(rows @ weights)
-    return rows.T @ (rng * (1 - rng) * (rows @ direction)) + len(rows) * lam * direction
+    """Multiply each column of a direction [F, C] by the Hessian of its class."""
+    probability = torch.sigmoid(rows @ weights)
+    return rows.T @ (probability * (1 - probability) * (rows @ direction)) + len(rows) * lam * direction
 
 
 def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: float = 1e-8) -> Tensor:
     """Solve H s = target column by column, by conjugate gradients.
 
-    Rounding may stop it before the tolerance; what is left is for the caller to look at.
+    Rounding may stop it before the tolerance is reached; the caller must check the residual.
 
     Args:
-        weights: float64 [F, C], where the Hessian is taken.
+        weights: float64 [F, C], where the Hessian is evaluated.
         rows: float64 [n, F].
-        lam: Penalty a node.
+        lam: Penalty per node.
         target: float64 [F, C].
-        tolerance: Norm of what is left of a column, beside the column.
+        tolerance: Norm of the residual of a column relative to the column.
     """
-    answer, left = torch.zeros_like(target), target.clone()
-    along, square = left.clone(), left.square().sum(dim=0)
+    answer, residual = torch.zeros_like(target), target.clone()
+    direction, square = residual.clone(), residual.square().sum(dim=0)
     goal = tolerance**2 * square
     for _ in range(10 * len(target)):
-        open_ = square > goal
-        if not bool(open_.any()):
+        active = square > goal
+        if not bool(active.any()):
             break
-        image = product(weights, rows, lam, along)
-        length = torch.where(open_, square / (along * image).sum(dim=0), 0.0)
-        answer += length * along
-        left -= length * image
-        former, square = square, left.square().sum(dim=0)
-        along = left + torch.where(open_, square / former, 0.0) * along
+        image = product(weights, rows, lam, direction)
+        length = torch.where(active, square / (direction * image).sum(dim=0), 0.0)
+        answer += length * direction
+        residual -= length * image
+        former, square = square, residual.square().sum(dim=0)
+        direction = residual + torch.where(active, square / former, 0.0) * direction
     return answer
 
 
 def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor, int]:
-    """Find the optimum from zero by L-BFGS.
+    """Minimise the loss by L-BFGS, starting at zero.
 
     Returns:
         The weights, float64 [F, C], and the number of steps.
@@ -102,10 +102,10 @@ def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor
 
 
 def residual_bound(rows: Tensor, step: Tensor) -> float:
-    """Bound the gradient that a Newton step leaves behind (Chien et al., CGU, the data-dependent bound).
+    """Bound the gradient that remains after a Newton step (Chien et al., CGU, the data-dependent bound).
 
-    For a class: gamma * |Z| * max_i |z_i| * |s| * |Z s| with the spectral norm of Z. The classes' weights are
-    one vector, so that their bounds add up as squares.
+    For a class: gamma * |Z| * max_i |z_i| * |s| * |Z s| with the spectral norm of Z. The classes' weights
+    form one vector, so that the squares of their bounds add up.
 
     Args:
         rows: float64 [n, F], Z on the retained graph.
@@ -118,5 +118,5 @@ def residual_bound(rows: Tensor, step: Tensor) -> float:
 
 
 def budget(std: float, epsilon: float, delta: float) -> float:
-    """Give the gradient that the random term hides: std * epsilon / sqrt(2 ln(1.5 / delta))."""
+    """Return the norm of the gradient that the random term hides: std * epsilon / sqrt(2 ln(1.5 / delta))."""
     return std * epsilon / math.sqrt(2 * math.log(1.5 / delta))

@@ -1,4 +1,4 @@
-"""Controls that forget more than they were told: a network never trained, and one driven away from the request."""
+"""Controls that forget more than the request: an untrained network, and gradient ascent on the request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from unlearnbench.gnn import Networks
 
 
 class RandomInit(PostHoc):
-    """Draws the network anew and does not train it: nothing is left of the request, nor of anything else.
+    """Initialises a new network and does not train it: nothing remains of the request or of anything else.
 
-    The initial weights are others than those Retrain starts from, so that it is not close to the
-    trained network by having the same start.
+    The initial weights differ from those of Retrain, so that it is not close to the trained network
+    because of the same start.
     """
 
     name = "random-init"
@@ -28,18 +28,18 @@ class RandomInit(PostHoc):
     forgets = frozenset({"node", "edge"})
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Draw another network."""
+        """Initialise another network."""
         untrained = replace(retained, training=replace(retained.training, epochs=0))
         return train_networks(untrained, [retained.graph], [0], role=self.name)
 
 
 class OverForget(PostHoc):
-    """Climbs the loss of the nodes to be forgotten, for so many steps, whatever else it costs.
+    """Ascends the loss of the nodes to be forgotten for a number of steps, whatever else it costs.
 
-    The loss is the mean cross-entropy of the request's nodes in the graph from before the request,
-    in evaluation mode: without dropout, as the network that is deployed has it. A step of Adam
-    moves no parameter by more than a few times the learning rate, however steep the loss, so that
-    parameters stay finite.
+    The loss is the mean cross-entropy of the request's nodes in the graph before the request, in
+    evaluation mode: without dropout, as in the deployed network. A step of Adam changes no
+    parameter by more than a few times the learning rate, however steep the loss, so that
+    parameters remain finite.
     """
 
     name = "over-forget"
@@ -49,15 +49,15 @@ class OverForget(PostHoc):
     claim = Claim.NONE
 
     class Params(ComponentParams):
-        """How far."""
+        """Steps and learning rate."""
 
         steps: int = Field(default=20, ge=1, description="Steps of Adam.")
         lr: float = Field(default=0.001, gt=0, description="Learning rate.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Climb in place."""
+        """Ascend in place."""
         parameters = network.parameters()
-        # The usual epsilon would hold a network still that fits the request all but perfectly.
+        # With the usual epsilon a network that fits the request almost perfectly would not move.
         optimiser = torch.optim.Adam(parameters, lr=self.params.lr, eps=1e-16, maximize=True)
         for _ in range(self.params.steps):
             gradients = torch.autograd.grad(loss(network, task.graph, request.ids), parameters)
@@ -71,11 +71,11 @@ class OverForget(PostHoc):
 
 
 def loss(network: Networks, graph: Graph, ids: Tensor) -> Tensor:
-    """Give the mean cross-entropy of some nodes of a graph, in evaluation mode.
+    """Return the mean cross-entropy of some nodes of a graph, in evaluation mode.
 
     Args:
         network: A stack of one network.
-        graph: What messages pass over, with labels.
+        graph: The graph to pass messages over, with labels.
         ids: int64 [t], the nodes.
     """
     ((_, logits),) = network.answers([graph])

@@ -1,4 +1,4 @@
-"""Retraining that goes on seeing some of what it was told to forget."""
+"""Retraining that still sees a share of the request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from unlearnbench.gnn import Networks
 class RetrainLeak(PostHoc):
     """Trains from scratch on the retained nodes and a share of those to be forgotten.
 
-    Equals Retrain at k = 0 and the network from before the request at k = 1: a measure of
-    forgetting must grow worse with k. A later request is leaked from in its turn; what leaked of
-    the former ones is then gone.
+    Equals Retrain at k = 0 and the network before the request at k = 1: a measure of forgetting
+    must become worse with k. With a later request, a share of that one leaks, and none of the
+    former ones.
     """
 
     name = "retrain-leak"
@@ -30,13 +30,13 @@ class RetrainLeak(PostHoc):
         k: float = Field(default=0.5, ge=0, le=1, description="Share of the request it goes on training on.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Train a new network on the retained nodes and what leaks."""
+        """Train a new network on the retained and the leaked nodes."""
         gone = request.ids[~torch.isin(request.ids, leaked(request.ids, self.params.k, task))]
         return train_networks(retained, [task.graph.without(gone)], [0])
 
 
 def leaked(ids: Tensor, k: float, task: Task) -> Tensor:
-    """Choose the share k of a request, rounded half up: a smaller share is part of every larger one.
+    """Return the share k of a request, rounded half up; a smaller share is a subset of every larger one.
 
     Args:
         ids: int64 [t].

@@ -1,4 +1,4 @@
-"""Controls that keep the weights: with the forgotten edges gone at inference, and with nothing gone."""
+"""Controls that keep the weights, with or without the forgotten edges at inference."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from unlearnbench.gnn import Networks
 
 
 class NoOp(PostHoc):
-    """Keeps the weights; the graph it is asked about no longer has the forgotten nodes and their edges.
+    """Keeps the weights; the graph at inference lacks the forgotten nodes and their edges.
 
-    A measure of forgetting that does not tell it from Retrain where Retrain differs from the
-    trained network sees nothing.
+    A measure of forgetting that cannot distinguish it from Retrain where Retrain differs from the
+    trained network is blind.
     """
 
     name = "noop"
@@ -28,8 +28,8 @@ class NoOp(PostHoc):
 class UtU(NoOp):
     """Unlinks what is forgotten and keeps the weights (Tan et al., WWW 2024, section 3).
 
-    The paper forgets edges. To unlink all edges of a node is what the harness does for every
-    method, so that for requests of nodes nothing is left to do.
+    The paper forgets edges. The harness unlinks all edges of a forgotten node for every method, so
+    that for requests of nodes nothing remains to be done.
     """
 
     name = "utu"
@@ -40,7 +40,7 @@ class UtU(NoOp):
 class NoOpFull(NoOp):
     """Does nothing at all: it passes messages over the forgotten nodes as before.
 
-    The one method that holds the former task after a request; its queries are those from before.
+    The only method that holds the former task after a request; its queries are those before it.
     """
 
     name = "noop-full"
@@ -49,4 +49,4 @@ class NoOpFull(NoOp):
     deletes_at_inference = False
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Do nothing, and go on holding the task from before."""
+        """Do nothing and keep the former task."""

@@ -1,4 +1,4 @@
-"""GIF: the influence of what is forgotten, and of what it did to its neighbours, is taken out in one step."""
+"""GIF: removes the influence of the request, and its effect on neighbours, in one step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unlearnbench.unlearning import InfluenceParams, add, influence_step
 class Gif(PostHoc):
     """Steps towards the retrained parameters by the inverse Hessian (Wu et al., WWW 2023).
 
-    What counts as influenced are training nodes alone: a task holds no others.
+    Only training nodes can count as influenced: a task holds no others.
     """
 
     name = "gif"
@@ -20,7 +20,7 @@ class Gif(PostHoc):
     claim = Claim.APPROXIMATE
 
     class Params(InfluenceParams):
-        """Whose loss changes, and how the Hessian is inverted."""
+        """Whose loss changes and how the Hessian is inverted."""
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Add the step."""

@@ -1,4 +1,4 @@
-"""GNNDelete: operators behind frozen layers, trained to make deleted edges look like no edges."""
+"""GNNDelete: operators after frozen layers, trained to make deleted edges look like non-edges."""
 
 from __future__ import annotations
 
@@ -12,4 +12,5 @@ def register_unlearners(register: Register) -> None:
         "gnndelete",
         "unlearnbench_gnndelete.method:GNNDelete",
         summary="A frozen network with trained operators on the rows near what was deleted.",
+        look=("#56B4E9", "left"),
     )

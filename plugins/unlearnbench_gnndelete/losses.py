@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def side_by_side(rows: Tensor, pairs: Tensor) -> Tensor:
-    """Give the rows of both nodes of each pair beside each other.
+    """Return the concatenated rows of both nodes of each pair.
 
     Args:
         rows: float [n, d].
@@ -20,30 +20,30 @@ def side_by_side(rows: Tensor, pairs: Tensor) -> Tensor:
     return torch.cat([rows[pairs[0]], rows[pairs[1]]], dim=1)
 
 
-def deleted_edge_consistency(rows: Tensor, deleted: Tensor, strangers: Tensor) -> Tensor:
-    """Measure how far the ends of deleted edges are from pairs that no edge ever joined.
+def deleted_edge_consistency(rows: Tensor, deleted: Tensor, random_pairs: Tensor) -> Tensor:
+    """Return the mean squared difference between the ends of deleted edges and random non-adjacent pairs.
 
     Args:
         rows: float [n, d], the rows of the layer after its operator.
         deleted: int64 [2, k], the deleted edges.
-        strangers: float [k, 2 d], the rows, from before, of both nodes of k random pairs.
+        random_pairs: float [k, 2 d], the original rows of both nodes of k random pairs.
 
     Returns:
-        The mean squared difference, a number.
+        A scalar.
     """
-    return functional.mse_loss(side_by_side(rows, deleted), strangers)
+    return functional.mse_loss(side_by_side(rows, deleted), random_pairs)
 
 
 def neighbourhood_influence(rows: Tensor, before: Tensor, near: Tensor) -> Tensor:
-    """Measure how far the rows near a deletion are from what they were.
+    """Return the mean squared difference between the rows near a deletion and their original values.
 
     Args:
         rows: float [n, d], the rows of the layer after its operator.
         before: float [n, d], the network's rows on the graph without the deleted edges.
-        near: int64 [k], affected nodes that are no end of a deleted edge; may be empty.
+        near: int64 [k], affected nodes that are not ends of deleted edges; may be empty.
 
     Returns:
-        The mean squared difference, a number; 0 over no node.
+        A scalar; 0 without nodes.
     """
     if len(near) == 0:
         return rows.new_zeros(())

@@ -1,4 +1,4 @@
-"""GNNDelete: the network is frozen; what is trained are matrices behind its layers, for nodes near a deletion."""
+"""GNNDelete: the network is frozen, and matrices after its layers are trained for nodes near a deletion."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Losses = list[dict[str, float]]
 
 
 class GNNDelete(PostHoc):
-    """Learns, for each message-passing layer, a matrix that makes deleted edges look like no edges.
+    """Learns, for each message-passing layer, a matrix that makes deleted edges look like non-edges.
 
-    To forget nodes is to delete all their edges. What is deployed remembers which retained nodes
-    are near a deletion; no forgotten id is kept.
+    Forgetting nodes means deleting all their edges. The deployed state holds which retained nodes
+    are near a deletion, but no forgotten id.
     """
 
     name = "gnndelete"
@@ -49,10 +49,10 @@ class GNNDelete(PostHoc):
         )
 
     def fit(self, task: Task) -> None:
-        """Train one network, unless its model has no layers to put operators behind.
+        """Train one network, unless its model has no layers for operators.
 
         Raises:
-            RefusedError: The model is not made of message-passing layers one after the other.
+            RefusedError: The model does not consist of consecutive message-passing layers.
         """
         if not blank_networks(task, 1).convolutions():
             raise RefusedError(
@@ -64,29 +64,29 @@ class GNNDelete(PostHoc):
         super().fit(task)
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Train an operator for each layer; the network itself stays as it is."""
+        """Train an operator for each layer; the network itself does not change."""
         fresh, _ = trained(network, self._operators, task, request, retained, self.params)
         self._operators = [*without(self._operators, request), *fresh]
         return network
 
     @torch.no_grad()
     def logits(self, graph: Graph) -> Tensor:
-        """Answer with the operators on the rows of the nodes they are for."""
-        asked = changes(self._network.convolutions(), self._operators, graph)
-        ((_, logits),) = self._network.answers([graph], changes=asked)
+        """Evaluate with the operators applied to the rows of their nodes."""
+        by_layer = changes(self._network.convolutions(), self._operators, graph)
+        ((_, logits),) = self._network.answers([graph], changes=by_layer)
         return logits
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the network's parameters, and each request's operators with the nodes they are for."""
-        found = dict(super().state())
+        """Return the network's parameters, and each request's operators with their nodes."""
+        state = dict(super().state())
         for number, operator in enumerate(self._operators):
-            found[f"operators/{number:03d}/{operator.layer}.weight"] = operator.weight.clone()
-            found[f"operators/{number:03d}/{operator.layer}.nodes"] = operator.ids.clone()
-        return found
+            state[f"operators/{number:03d}/{operator.layer}.weight"] = operator.weight.clone()
+            state[f"operators/{number:03d}/{operator.layer}.nodes"] = operator.ids.clone()
+        return state
 
 
 def without(operators: list[Operator], request: Request) -> list[Operator]:
-    """Take the nodes of a request from the nodes of earlier operators; one without nodes is dropped."""
+    """Remove the nodes of a request from earlier operators; operators left without nodes are dropped."""
     kept = [replace(each, ids=each.ids[~torch.isin(each.ids, request.ids)].clone()) for each in operators]
     return [each for each in kept if len(each.ids)]
 
@@ -98,11 +98,11 @@ def trained(
 
     Args:
         network: A stack of one network, not changed.
-        earlier: The operators of earlier requests: with them the network is what it was before this one.
+        earlier: The operators of earlier requests, part of the network before this one.
         task: With the nodes of the request.
         request: The nodes to forget.
-        retained: The task without them; its seed is what chance depends on.
-        params: How.
+        retained: The task without them; the source of seeds.
+        params: Parameters of the training.
 
     Returns:
         The operators, none if no edge is deleted, and for each step the loss of each layer.
@@ -133,8 +133,8 @@ def trained(
     places[at] = torch.arange(len(at), device=at.device)
 
     near = {layer: within(graph.edge_index, ends, hops) for hops, layer in enumerate(layers, start=1)}
-    strangers = {layer: side_by_side(before[layer], pairs) for layer in layers}
-    was = {layer: before[layer][at] for layer in layers}
+    random_pairs = {layer: side_by_side(before[layer], pairs) for layer in layers}
+    originals = {layer: before[layer][at] for layer in layers}
     others = {layer: places[torch.nonzero(near[layer] & ~ends).flatten()] for layer in layers}
     affected = {layer: places[torch.nonzero(near[layer]).flatten()] for layer in layers}
     weights = {
@@ -142,23 +142,23 @@ def trained(
         for layer in layers
     }
     optimisers = [torch.optim.Adam([weight], lr=params.lr) for weight in weights.values()]
-    ask, seen, losses = network.answering([stage]), dict[str, Tensor](), Losses()
+    evaluate, seen, losses = network.answering([stage]), dict[str, Tensor](), Losses()
     newest = {layer: (affected[layer], weights[layer]) for layer in layers}
-    asked = changes(layers, earlier, stage, newest, seen)
+    by_layer = changes(layers, earlier, stage, newest, seen)
     for _ in retained.epochs(params.epochs):
         with torch.no_grad():
-            ask(asked)
+            evaluate(by_layer)
         step: dict[str, float] = {}
         for layer, optimiser in zip(layers, optimisers, strict=True):
-            # A layer's loss moves its own operator alone: what came before it is as constant as the network.
+            # A layer's loss trains its own operator alone: earlier layers are constant.
             rows = applied(seen[layer], affected[layer], weights[layer])
-            loss = params.alpha * deleted_edge_consistency(rows, places[deleted], strangers[layer])
-            loss = loss + (1 - params.alpha) * neighbourhood_influence(rows, was[layer], others[layer])
+            loss = params.alpha * deleted_edge_consistency(rows, places[deleted], random_pairs[layer])
+            loss = loss + (1 - params.alpha) * neighbourhood_influence(rows, originals[layer], others[layer])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             step[layer] = float(loss.detach())
         losses.append(step)
     retained.count(steps=params.epochs * len(layers), node_epochs=params.epochs * stage.num_nodes)
-    found = [Operator(layer, graph.ids[near[layer]], weights[layer].detach()) for layer in layers]
-    return without(found, request), losses
+    operators = [Operator(layer, graph.ids[near[layer]], weights[layer].detach()) for layer in layers]
+    return without(operators, request), losses

@@ -1,4 +1,4 @@
-"""Who is near a deletion, and pairs of nodes that no edge joins; nothing here is n times n."""
+"""Nodes near a deletion, and random pairs of non-adjacent nodes; no n x n matrices."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 from unlearnbench import RefusedError
 
-# Of pairs drawn in a graph so dense that this many rounds do not give enough, hardly any are no edges.
+# A graph in which this many rounds do not draw enough non-adjacent pairs is almost complete.
 ROUNDS = 100
 
 
 def incident(edge_index: Tensor, gone: Tensor) -> Tensor:
-    """Tell which edges touch a node that is to go.
+    """Return which edges touch a node to be removed.
 
     Args:
         edge_index: int64 [2, E].
@@ -25,14 +25,14 @@ def incident(edge_index: Tensor, gone: Tensor) -> Tensor:
 
 
 def endpoints(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Tell which nodes an edge touches: bool [n]."""
+    """Return which nodes are ends of edges: bool [n]."""
     touched = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
     touched[edge_index.flatten()] = True
     return touched
 
 
 def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
-    """Tell which nodes are at most so many edges away, whichever way the edges point.
+    """Return which nodes are at most so many edges away, whatever the direction of edges.
 
     Args:
         edge_index: int64 [2, E].
@@ -52,34 +52,34 @@ def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
 
 
 def non_edges(edge_index: Tensor, among: Tensor, num_nodes: int, count: int, generator: torch.Generator) -> Tensor:
-    """Draw pairs of different nodes that no edge joins in either direction.
+    """Draw pairs of distinct nodes without an edge in either direction.
 
     Args:
         edge_index: int64 [2, E].
         among: int64 [m], the positions to draw from.
         num_nodes: n.
-        count: How many pairs; one may come twice.
-        generator: Where chance comes from, on the CPU.
+        count: Number of pairs; a pair may be drawn twice.
+        generator: The random generator, on the CPU.
 
     Returns:
         int64 [2, count].
 
     Raises:
-        RefusedError: There are hardly any such pairs.
+        RefusedError: There are too few such pairs.
     """
     source, target = edge_index
-    join_plans = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
-    found, missing = [among.new_empty(2, 0)], count
+    edge_keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
+    pairs, missing = [among.new_empty(2, 0)], count
     for _ in range(ROUNDS):
         if missing <= 0 or len(among) < 2:
             break
         drawn = among[torch.randint(len(among), (2, 2 * missing), generator=generator).to(among.device)]
-        fits = (drawn[0] != drawn[1]) & ~torch.isin(drawn[0] * num_nodes + drawn[1], join_plans)
-        found.append(drawn[:, fits])
+        fits = (drawn[0] != drawn[1]) & ~torch.isin(drawn[0] * num_nodes + drawn[1], edge_keys)
+        pairs.append(drawn[:, fits])
         missing -= int(fits.sum())
     if missing > 0:
         raise RefusedError(
             f"gnndelete needs {count} pairs of retained nodes without an edge; the graph has too few of them.",
             "Its losses are about sparse graphs: use another method here.",
         )
-    return torch.cat(found, dim=1)[:, :count]
+    return torch.cat(pairs, dim=1)[:, :count]

@@ -1,4 +1,4 @@
-"""Deletion operators: what is applied behind a layer, and to which nodes."""
+"""Deletion operators: matrices applied after a layer to some nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unlearnbench.gnn import Change
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A matrix behind one layer, for some nodes.
+    """A matrix after one layer, for some nodes.
 
     Args:
         layer: The layer's name.
@@ -27,11 +27,11 @@ class Operator:
 
 
 def applied(rows: Tensor, at: Tensor, weight: Tensor) -> Tensor:
-    """Multiply some rows with a matrix and leave all others as they are, bit for bit.
+    """Multiply some rows by a matrix and leave all others unchanged, bit for bit.
 
     Args:
         rows: float [n, d].
-        at: int64 [m], positions, all different.
+        at: int64 [m], positions, all distinct.
         weight: float [d, d].
     """
     return rows.index_copy(0, at, rows[at] @ weight)
@@ -44,14 +44,14 @@ def changes(
     newest: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     seen: MutableMapping[str, Tensor] | None = None,
 ) -> dict[str, Change]:
-    """Make what a network's layers are changed by on a graph.
+    """Return the changes to the outputs of a network's layers on a graph.
 
     Args:
-        layers: Names of the layers that are looked at.
-        operators: Applied in their order, to those of their nodes that are in the graph.
-        graph: What messages pass over.
-        newest: For each layer, positions and matrix of an operator that comes last.
-        seen: Where each layer's rows are put as they are before the newest operator.
+        layers: Names of the layers.
+        operators: Applied in order to those of their nodes that are in the graph.
+        graph: The graph to pass messages over.
+        newest: For each layer, positions and matrix of an operator to apply last.
+        seen: Receives each layer's rows before the newest operator.
 
     Returns:
         A change for each layer, for `Networks.answers`.

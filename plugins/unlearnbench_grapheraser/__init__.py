@@ -37,4 +37,5 @@ def register_unlearners(register: Register) -> None:
         "grapheraser",
         "unlearnbench_grapheraser.method:GraphEraser",
         summary="Shards by balanced embedding k-means, members pooled with learned weights.",
+        look=("#E69F00", "square"),
     )

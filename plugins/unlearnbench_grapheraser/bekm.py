@@ -1,4 +1,4 @@
-"""Balanced embedding k-means: shards are clusters of nodes with like embeddings, none too large or too small."""
+"""Balanced embedding k-means: shards are clusters of nodes with similar embeddings, within limits on sizes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEFAULT_EMBEDDING: Embedding = "logits"
 class Bekm(Partitioner):
     """GraphEraser's balanced embedding k-means (BEKM).
 
-    It looks at features, edges and, with a trained embedder, labels: a partition kept after a
-    request still depends on nodes that were forgotten.
+    It uses features, edges and, with a trained embedder, labels: a partition kept after a request
+    still depends on forgotten nodes.
     """
 
     name = "bekm"
@@ -66,15 +66,15 @@ def balanced_k_means(
 ) -> Tensor:
     """Cluster points into clusters of `low` to `high` points.
 
-    A round walks all (point, centroid) pairs by ascending distance and takes each pair whose
+    A round goes through all (point, centroid) pairs by ascending distance and takes each pair whose
     point is free and whose centroid has room, then moves each centroid to the mean of its points.
 
     Args:
         points: float32 [n, d].
-        centroids: float32 [S, d], where to start.
+        centroids: float32 [S, d], the initial centroids.
         low: Smallest size of a cluster, at least 1; S * low <= n.
         high: Largest size of a cluster; S * high >= n.
-        rounds: Rounds at most.
+        rounds: Largest number of rounds.
         tolerance: Stop when the summed L1 shift of all centroids is at most this.
 
     Returns:
@@ -94,16 +94,16 @@ def balanced_k_means(
 
 
 def distances(points: Tensor, centroids: Tensor) -> Tensor:
-    """Give the Euclidean distances float32 [n, S], computed from differences.
+    """Return the Euclidean distances float32 [n, S], computed from differences.
 
     The expansion |p|^2 - 2 p c + |c|^2 would be faster, but loses the small distances of points
-    far from the origin. Distances sort as their squares do.
+    far from the origin.
     """
     return torch.cdist(points, centroids, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def cluster_means(points: Tensor, shard: Tensor, num_shards: int) -> Tensor:
-    """Give the mean of each cluster's points, float32 [S, d]; summed in float64; no cluster may be empty."""
+    """Return the mean of each cluster's points, float32 [S, d], summed in float64; no cluster may be empty."""
     member = torch.zeros(len(points), num_shards, dtype=torch.float64, device=points.device)
     member.scatter_(1, shard[:, None], 1.0)
     means = (member.t() @ points.double()) / member.sum(dim=0)[:, None]

@@ -1,4 +1,4 @@
-"""Balanced label propagation: shards are communities of neighbours, none too large or too small."""
+"""Balanced label propagation: shards are communities of neighbours, within limits on sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unlearnbench_grapheraser.capacity import Capacity, size_limits
 class Blpa(Partitioner):
     """GraphEraser's balanced label propagation (BLPA).
 
-    It looks at edges alone: a partition kept after a request still depends on the edges of
-    nodes that were forgotten.
+    It uses edges alone: a partition kept after a request still depends on the edges of forgotten
+    nodes.
     """
 
     name = "blpa"
@@ -57,7 +57,7 @@ class Blpa(Partitioner):
 
 
 def start_balanced(num_nodes: int, num_shards: int, generator: torch.Generator) -> Tensor:
-    """Deal nodes out by chance into shards whose sizes differ by at most one: int64 [n]."""
+    """Assign nodes at random to shards whose sizes differ by at most one: int64 [n]."""
     shard = torch.empty(num_nodes, dtype=torch.int64)
     shard[torch.randperm(num_nodes, generator=generator)] = torch.arange(num_nodes) % num_shards
     return shard
@@ -66,17 +66,17 @@ def start_balanced(num_nodes: int, num_shards: int, generator: torch.Generator) 
 def wishes(
     starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Find the shard that most of each node's neighbours are in.
+    """Return the shard that most of each node's neighbours are in.
 
     Args:
         starts: int64 [n + 1], from `neighbours`.
         members: int64 [k], from `neighbours`.
         shard: int64 [n].
         num_shards: S.
-        generator: Decides between shards that hold equally many.
+        generator: Breaks ties between shards.
 
     Returns:
-        int64 [n], the shard, -1 for a node without neighbours; int64 [n], how many are in it.
+        int64 [n], the shard, -1 for a node without neighbours; int64 [n], the number of neighbours in it.
     """
     n = len(shard)
     node = torch.repeat_interleave(torch.arange(n), starts.diff())
@@ -94,13 +94,13 @@ def wishes(
 
 
 def grant(wish: Tensor, count: Tensor, shard: Tensor, num_shards: int, low: int, high: int) -> Tensor:
-    """Move nodes to the shards they wish for, as far as sizes allow.
+    """Move nodes to their preferred shards as far as sizes allow.
 
-    Nodes come in descending order of how many neighbours they would join (ties: the lower
-    node). One that finds room moves; its old place goes to the first who waits for it and may
-    leave, that one's old place likewise, until nobody waits: one chain, one node a place. One
-    that finds none waits. Nobody leaves a shard of `low` nodes. No node moves or is passed over
-    twice, so that a round costs O(n log n).
+    Nodes are processed in descending order of how many neighbours they would join (ties: the lower
+    node). A node moves if there is room; its old place goes to the first node that waits for it and
+    may leave, and so on along a chain until no node waits. A node without room waits. No node leaves
+    a shard of `low` nodes. No node moves or is passed over twice, so that a round takes
+    O(n log n).
 
     Args:
         wish: int64 [n], -1: none.
@@ -129,7 +129,7 @@ def grant(wish: Tensor, count: Tensor, shard: Tensor, num_shards: int, low: int,
             sizes[place] -= 1
             sizes[now[node]] += 1
             queue = waiting[place]
-            # Who cannot leave when the turn comes has had it: looking again would cost a pass over the queue.
+            # A node that cannot leave at its turn is dropped: trying again would cost a pass over the queue.
             while queue and sizes[now[queue[0]]] <= low:
                 queue.popleft()
             if not queue:

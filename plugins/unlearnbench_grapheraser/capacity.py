@@ -12,7 +12,7 @@ Capacity = Literal["slack", "paper"]
 
 
 def size_limits(num_nodes: int, num_shards: int, capacity: Capacity, slack: float, delta: float) -> tuple[int, int]:
-    """Give the smallest and the largest size of a shard.
+    """Return the smallest and the largest size of a shard.
 
     Args:
         num_nodes: n.
@@ -28,9 +28,9 @@ def size_limits(num_nodes: int, num_shards: int, capacity: Capacity, slack: floa
 
 
 def paper_capacity(num_nodes: int, num_shards: int, delta: float) -> int:
-    """Give the largest size of a shard, ceil(n/S + delta (n - n/S)) (CCS 2022)."""
+    """Return the largest size of a shard, ceil(n/S + delta (n - n/S)) (CCS 2022)."""
     if num_shards > num_nodes:
         raise UsageError(f"{num_shards} shards for {num_nodes} training nodes.", "Use at most one shard a node.")
     mean = num_nodes / num_shards
-    # Rounded first, so that a whole number is not lifted by the last bit of a quotient.
+    # Rounded first, so that rounding errors do not raise a whole number to the next.
     return math.ceil(round(mean + delta * (num_nodes - mean), 9))

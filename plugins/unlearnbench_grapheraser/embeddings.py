@@ -1,4 +1,4 @@
-"""Node embeddings that `bekm` can cluster: propagated features, or what a trained network says."""
+"""Node embeddings for `bekm` to cluster: propagated features, or outputs of a trained network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from unlearnbench.gnn import sparse
 Embedding = Literal["propagated", "logits", "hidden"]
 Product = Callable[[Tensor], Tensor]
 
-# Directions computed beyond those wanted, and rounds of subspace iteration (Halko, Martinsson and Tropp 2011,
-# algorithms 4.4 and 5.3): the spectrum of propagated word counts falls slowly, so both are generous.
+# Oversampling and number of subspace iterations (Halko, Martinsson and Tropp 2011, algorithms 4.4
+# and 5.3): the spectrum of propagated word counts decays slowly, so both are generous.
 OVERSAMPLING = 16
 ITERATIONS = 6
 
@@ -25,12 +25,12 @@ def embed(task: Task, embedding: Embedding, components: int) -> Tensor:
     """Embed the training nodes of a task.
 
     Args:
-        task: Its graph is all that is looked at.
+        task: The task; only its graph is embedded.
         embedding: `propagated`: the principal components of A A X, where A is the adjacency
             matrix with self-loops, normalised as in GCN. `logits`: log-probabilities of one
             network of the task's base model, trained on the whole training graph. `hidden`:
             the output of the last message-passing layer of that network.
-        components: How many principal components `propagated` keeps at most.
+        components: Largest number of principal components of `propagated`.
 
     Returns:
         float32 [n, d].
@@ -57,16 +57,16 @@ def _finite(values: Tensor) -> Tensor:
 
 
 def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.Generator) -> Tensor:
-    """Give the leading principal components of the features after two rounds of propagation.
+    """Return the leading principal components of the features after two propagations.
 
-    The propagated matrix itself is never formed: the cost is that of a few dozen products
-    with A and X, the memory O(E + n + F) times the number of components.
+    The propagated matrix itself is never formed: the cost is a few dozen products with A and X, the
+    memory O(E + n + F) times the number of components.
 
     Args:
         x: float32 [n, F].
         edge_index: int64 [2, E].
-        components: How many to keep at most; fewer if n or F is smaller.
-        generator: Where the first subspace comes from.
+        components: Largest number to keep; fewer if n or F is smaller.
+        generator: Draws the initial subspace.
 
     Returns:
         float32 [n, min(components, n, F)].
@@ -98,20 +98,20 @@ def principal_scores(
     generator: torch.Generator,
     device: torch.device,
 ) -> Tensor:
-    """Give the scores of a matrix B on its leading principal components, by subspace iteration.
+    """Return the scores of a matrix B on its leading principal components, by subspace iteration.
 
     Exact, up to rounding, if `components` plus the oversampling reaches min(n, F).
 
     Args:
-        forward: Multiplies B with a dense [F, k].
-        transposed: Multiplies the transpose of B with a dense [n, k].
+        forward: Multiplies B by a dense [F, k].
+        transposed: Multiplies the transpose of B by a dense [n, k].
         shape: (n, F).
-        components: How many components.
+        components: Number of components.
         generator: A CPU generator.
-        device: Where B lives.
+        device: The device of B.
 
     Returns:
-        float32 [n, min(components, n, F)], columns by falling variance, each of mean 0.
+        float32 [n, min(components, n, F)], columns by descending variance, each of mean 0.
 
     Raises:
         UnlearnbenchError: The products overflow.
@@ -132,7 +132,7 @@ def principal_scores(
     for _ in range(ITERATIONS):
         right = torch.linalg.qr(centred_transposed(left)).Q
         left = torch.linalg.qr(centred(right)).Q
-    # B B' restricted to the subspace is small: its eigenvectors turn the basis into the principal directions.
+    # B B' restricted to the subspace is small: its eigenvectors rotate the basis to the principal directions.
     within = _finite(centred_transposed(left)).double()
     values, vectors = torch.linalg.eigh(within.t() @ within)
     leading = vectors[:, -kept:].flip(1) * values[-kept:].flip(0).clamp(min=0).sqrt()

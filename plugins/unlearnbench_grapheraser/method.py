@@ -9,7 +9,7 @@ class GraphEraser(Sharded):
     """GraphEraser (Chen et al., CCS 2022) for node deletion.
 
     The partition is computed from features and edges before the request and is kept: retraining
-    is exact given that partition, not in the absolute sense.
+    is exact given that partition, but not exact.
     """
 
     name = "grapheraser"
@@ -24,7 +24,7 @@ class GraphEraser(Sharded):
             "partitioner.capacity": "paper",
             "aggregator.pool": "prob",
             "aggregator.normalise": "step",
-            # The paper's penalty, the sum of |w_i|, is 1 for whatever non-negative weights of sum 1.
+            # The paper's penalty, the sum of |w_i|, is 1 for all non-negative weights of sum 1.
             "aggregator.norm_weight": 0.0,
         },
         "released": {

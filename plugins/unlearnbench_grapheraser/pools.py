@@ -1,8 +1,8 @@
-"""Ways to pool members with weights: the loss that weights are learned from, its gradient, and the pooled answer.
+"""Weighted pooling of members: losses to learn weights with, their gradients, and pooled predictions.
 
-All functions are pure. A batch is given as log-probabilities [b, C, S], members last. Where some
-members are not heard of a node (bool [b, S]), the others' weights are scaled up for it, so that
-their sum is that of all members.
+All functions are pure. A batch consists of log-probabilities [b, C, S], members last. Where a mask
+(bool [b, S]) excludes members for a node, the others' weights are scaled up for it, so that their
+sum is that of all members.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from unlearnbench.unlearning import log_of_mean
 PoolName = Literal["log_linear", "prob", "legacy"]
 LossAndGradient = tuple[Tensor, Tensor]
 
-# A mixture that gives the true class less than this counts as giving it this much.
+# Lower bound of a mixture's probability of the true class.
 LEAST_PROBABILITY = 1e-12
 
 
 def log_linear_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
-    """Give the mean cross-entropy of softmax(sum_i w_i log p_i), and its gradient.
+    """Return the mean cross-entropy of softmax(sum_i w_i log p_i) and its gradient.
 
     Args:
         weight: float [S].
         log_probs: float [b, C, S].
         labels: int64 [b].
-        mask: bool [b, S]; None: every member is heard of every node.
+        mask: bool [b, S], members to use; None: all.
 
     Returns:
         A scalar, and float [S].
@@ -38,7 +38,7 @@ def log_linear_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Ten
 
 
 def legacy_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
-    """Give the released code's loss, and its gradient: a cross-entropy that takes probabilities for logits.
+    """Return the released code's loss and its gradient: a cross-entropy that takes probabilities for logits.
 
     The pooled softmax(sum_i w_i log p_i) enters a cross-entropy that applies softmax once more.
     Arguments and result as in `log_linear_loss`.
@@ -51,10 +51,10 @@ def legacy_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor 
 
 
 def prob_loss(weight: Tensor, log_probs: Tensor, labels: Tensor, mask: Tensor | None = None) -> LossAndGradient:
-    """Give the negative log-likelihood of the mixture sum_i w_i p_i / sum_i w_i, and its gradient.
+    """Return the negative log-likelihood of the mixture sum_i w_i p_i / sum_i w_i and its gradient.
 
-    Divided by the sum of weights, because an undivided mixture could be made as likely as one
-    likes by larger weights. Arguments and result as in `log_linear_loss`.
+    The mixture is divided by the sum of weights, because otherwise larger weights would increase the
+    likelihood without bound. Arguments and result as in `log_linear_loss`.
     """
     true = log_probs[torch.arange(len(labels), device=labels.device), labels].exp()
     if mask is not None:
@@ -73,31 +73,31 @@ def _cross_entropy(log_probs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _residual(probs: Tensor, labels: Tensor) -> Tensor:
-    """Give the gradient of the mean cross-entropy with respect to its logits."""
+    """Return the gradient of the mean cross-entropy with respect to its logits."""
     target = torch.zeros_like(probs).scatter_(1, labels[:, None], 1.0)
     return (probs - target) / len(labels)
 
 
 def _weighted_sum(weight: Tensor, log_probs: Tensor, mask: Tensor | None) -> Tensor:
-    """Add up the members' log-probabilities with their weights: float [b, C]."""
+    """Return the weighted sum of the members' log-probabilities: float [b, C]."""
     if mask is None:
         return log_probs @ weight
     return _shares(weight, mask)[0] * torch.einsum("bcs,bs->bc", log_probs, mask * weight)
 
 
 def _shares(weight: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Give by how much each row's weights are scaled up, and the sum of those heard: float [b, 1] each."""
+    """Return the factor of each row's weights and the sum of the unmasked ones: float [b, 1] each."""
     total = (mask.to(weight.dtype) @ weight)[:, None].clamp(min=LEAST_PROBABILITY)
     return weight.sum() / total, total
 
 
 def _through_members(gradient: Tensor, weight: Tensor, log_probs: Tensor, mask: Tensor | None) -> Tensor:
-    """Give the gradient with respect to the weights from that with respect to their weighted sum [b, C]."""
+    """Return the gradient with respect to the weights from that with respect to the weighted sum [b, C]."""
     if mask is None:
         return gradient.reshape(-1) @ log_probs.reshape(-1, log_probs.shape[2])
     scale, total = _shares(weight, mask)
     each = torch.einsum("bc,bcs->bs", gradient, log_probs) * mask
-    # Every weight is in the sum of all; one that is heard is also in the sum it is divided by.
+    # Every weight is in the sum of all; an unmasked one is also in the sum that it is divided by.
     along = (each @ weight)[:, None] / total
     through: Tensor = (scale * each + along * (1 - scale * mask)).sum(dim=0)
     return through
@@ -107,7 +107,7 @@ LOSSES = {"log_linear": log_linear_loss, "prob": prob_loss, "legacy": legacy_los
 
 
 def normalised(weight: Tensor, voting: Tensor) -> Tensor:
-    """Divide weights by their sum; if all are zero, all voting members weigh the same.
+    """Divide weights by their sum; if all are zero, return equal weights of all voting members.
 
     Args:
         weight: float [S], non-negative.
@@ -117,27 +117,27 @@ def normalised(weight: Tensor, voting: Tensor) -> Tensor:
     if float(total) == 0:
         return uniform(voting).to(weight.dtype)
     if not bool(torch.isfinite(total)):
-        # Too large to be added up as they are. Weights that are no numbers stay none: the cell has diverged.
+        # The sum overflows. NaN remains NaN: the cell has diverged.
         weight = weight / weight.max()
         total = weight.sum()
     return weight / total
 
 
 def uniform(voting: Tensor) -> Tensor:
-    """Give equal weights of sum 1 to all voting members: float32 [S]."""
+    """Return equal weights of sum 1 for all voting members: float32 [S]."""
     return voting.float() / voting.sum()
 
 
 def pool(log_probs: Tensor, weight: Tensor, name: PoolName) -> Tensor:
-    """Pool members: log-probabilities float32 [n, C], each row computed from its own alone.
+    """Return pooled log-probabilities float32 [n, C]; each row depends on its own node alone.
 
     Args:
         log_probs: float32 [S, n, C]; read only.
-        weight: float32 [S]; members of weight 0 are not looked at.
+        weight: float32 [S]; members of weight 0 are skipped.
         name: `prob` mixes probabilities, the others add weighted log-probabilities.
     """
     total = torch.zeros_like(log_probs[0])
-    # Member by member: a single product would round a row differently according to its place in the chunk.
+    # Member by member: the rounding of a single product would depend on a row's position in the chunk.
     for member in torch.nonzero(weight).flatten().tolist():
         term = log_probs[member].exp() if name == "prob" else log_probs[member]
         total = total + term * weight[member]

@@ -1,4 +1,4 @@
-"""One weight a member, learned on the sample U of training nodes."""
+"""One weight per member, learned on the sample U of training nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unlearnbench_grapheraser.pools import LOSSES, PoolName, normalised, pool, u
 Normalise = Literal["never", "end", "step"]
 Keep = Literal["last", "best"]
 
-# What belongs to a pool unless something else is asked for; the fields' own defaults are those of log_linear.
+# Defaults of a pool; the fields' own defaults are those of log_linear.
 POOL_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "prob": {"normalise": "end"},
     "legacy": {"lr": 0.001, "norm_weight": 1.0, "normalise": "end", "keep": "best"},
@@ -79,7 +79,7 @@ class Weighted(LearnedAggregator):
         self.weight: Tensor | None = None
 
     def fit(self, task: Task, members: Members, graph: Graph) -> None:
-        """Learn the weights from what the members say of U; see `Aggregator.fit`."""
+        """Learn the weights from the members' outputs for U; see `Aggregator.fit`."""
         settings = self.params
         self.weight = learn_weights(
             members.log_probabilities().detach(),
@@ -97,7 +97,7 @@ class Weighted(LearnedAggregator):
         return pool(members.log_probabilities(), self.weight.to(members.logits.device), self.params.pool)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the weights as `combine` uses them."""
+        """Return the weights as `combine` uses them."""
         return {} if self.weight is None else {"weight": self.weight}
 
 
@@ -109,38 +109,38 @@ def learn_weights(
     generator: torch.Generator,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Learn one non-negative weight a member by Adam on shuffled batches.
+    """Learn one non-negative weight per member by Adam on shuffled batches.
 
-    Weights start equal with sum 1; after each step negative ones are set to 0.
+    Weights start equal with sum 1; after each step negative weights are set to 0.
 
     Args:
-        log_probs: float32 [S, m, C], what the members say of U; read only.
+        log_probs: float32 [S, m, C], the members' log-probabilities for U; read only.
         labels: int64 [m].
-        voting: bool [S]; the other members have weight 0 throughout.
-        settings: How.
-        generator: Where the order of U comes from.
-        mask: bool [m, number of voting members], who is heard of each node; None: all of them.
+        voting: bool [S]; the other members have weight 0.
+        settings: Parameters of the training.
+        generator: Draws the order of U.
+        mask: bool [m, number of voting members], the members to use for each node; None: all.
 
     Returns:
-        float32 [S], on the device of `log_probs`; equal weights if all were driven to 0.
+        float32 [S], on the device of `log_probs`; equal weights if all became 0.
     """
     device = log_probs.device
-    # A step is a handful of products with a few thousand numbers: on a GPU it would be all launch overhead.
-    said = log_probs[voting].permute(1, 2, 0).contiguous().cpu()
+    # A step consists of a few products with a few thousand numbers: on a GPU launch overhead would dominate.
+    inputs = log_probs[voting].permute(1, 2, 0).contiguous().cpu()
     labels = labels.cpu()
-    mask = None if mask is None else mask.cpu().to(said.dtype)
+    mask = None if mask is None else mask.cpu().to(inputs.dtype)
     loss_and_gradient = LOSSES[settings.pool]
-    everyone = torch.ones(said.shape[2], dtype=torch.bool)
-    weight = uniform(everyone)
+    all_voting = torch.ones(inputs.shape[2], dtype=torch.bool)
+    weight = uniform(all_voting)
     optimiser = torch.optim.Adam([weight], lr=settings.lr, fused=True)
     best, lowest = weight.clone(), float("inf")
     for _ in range(settings.epochs):
         order = torch.randperm(len(labels), generator=generator)
         epoch_loss = torch.zeros(())
-        batches = zip(said[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True)
-        speaking = None if mask is None else mask[order].split(settings.batch_size)
+        batches = zip(inputs[order].split(settings.batch_size), labels[order].split(settings.batch_size), strict=True)
+        masks = None if mask is None else mask[order].split(settings.batch_size)
         for number, (batch, target) in enumerate(batches):
-            loss, gradient = loss_and_gradient(weight, batch, target, None if speaking is None else speaking[number])
+            loss, gradient = loss_and_gradient(weight, batch, target, None if masks is None else masks[number])
             if settings.norm_weight > 0:
                 norm = weight.norm()
                 loss = loss + settings.norm_weight * norm
@@ -150,13 +150,13 @@ def learn_weights(
             optimiser.step()
             weight.clamp_(min=0)
             if settings.normalise == "step":
-                weight.copy_(normalised(weight, everyone))
+                weight.copy_(normalised(weight, all_voting))
         if settings.keep == "best" and float(epoch_loss) < lowest:
             best, lowest = weight.clone(), float(epoch_loss)
     if settings.keep == "best":
         weight = best
     if settings.normalise != "never" or not bool(weight.any()):
-        weight = normalised(weight, everyone)
+        weight = normalised(weight, all_voting)
     result = torch.zeros(len(voting))
     result[voting.cpu()] = weight.detach()
     return result.to(device)

@@ -47,6 +47,7 @@ def register_unlearners(register: Register) -> None:
         "graphrevoker",
         "unlearnbench_graphrevoker.method:GraphRevoker",
         summary="Retrains the shards hit: property-aware shards, contrastive aggregation.",
+        look=("#009E73", "diamond"),
     )
 
 

@@ -1,4 +1,4 @@
-"""From probabilities of shards to a shard for each node, with or without a limit on sizes."""
+"""Rules that turn probabilities of shards into a shard for each node, with or without limits on sizes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def paper_capacity(num_nodes: int, num_shards: int, delta: float) -> int:
-    """Give GraphEraser's one-sided limit on the size of a shard: ceil(n/S + delta (n - n/S))."""
+    """Return GraphEraser's one-sided limit on the size of a shard: ceil(n/S + delta (n - n/S))."""
     mean = num_nodes / num_shards
-    # Rounded first, so that a limit of exactly 11 does not become 12 by the error of the sum.
+    # Rounded first, so that rounding errors do not raise a limit of exactly 11 to 12.
     return math.ceil(round(mean + delta * (num_nodes - mean), 9))
 
 
@@ -25,7 +25,7 @@ def assign_released(assignment: Tensor, delta: float) -> Tensor:
 
     Args:
         assignment: float [n, S], P.
-        delta: Room beyond the mean, as a share of all nodes.
+        delta: Capacity above the mean, as a share of all nodes.
 
     Returns:
         int64 [n]; a shard can be empty.
@@ -39,22 +39,22 @@ def assign_released(assignment: Tensor, delta: float) -> Tensor:
         group = torch.nonzero(wish == k).squeeze(1)
         room = max(0, math.ceil(round(limit, 9)) - sizes[k])
         sizes[k] += min(room, len(group))
-        homeless = group[room:]
+        overflow = group[room:]
         smallest = [(size, index) for index, size in enumerate(sizes)]
         heapq.heapify(smallest)
-        found = []
-        for _ in range(len(homeless)):
+        targets = []
+        for _ in range(len(overflow)):
             size, index = smallest[0]
-            found.append(index)
+            targets.append(index)
             heapq.heapreplace(smallest, (size + 1, index))
-        shard[homeless] = torch.tensor(found, dtype=torch.int64)
+        shard[overflow] = torch.tensor(targets, dtype=torch.int64)
         for size, index in smallest:
             sizes[index] = size
     return shard.to(assignment.device)
 
 
 def fill_empty(shard: Tensor, assignment: Tensor) -> Tensor:
-    """Give every empty shard one node: of the nodes not alone in their shard, the least confident.
+    """Move a node to every empty shard: the least confident of the nodes not alone in their shard.
 
     Args:
         shard: int64 [n].

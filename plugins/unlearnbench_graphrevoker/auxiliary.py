@@ -10,23 +10,23 @@ from torch import Tensor
 ContrastForm = Literal["per-node", "paper", "released"]
 MarginSign = Literal["intended", "paper"]
 
-# Keeps the direction of a zero vector, and the slope there, finite.
+# Keeps the direction of a zero vector, and its gradient, finite.
 EPSILON = 1e-8
 
 
 def directions(vectors: Tensor) -> Tensor:
-    """Scale vectors [..., d] to length one; a zero vector stays zero."""
+    """Scale vectors [..., d] to length one; a zero vector remains zero."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / length.clamp(min=EPSILON)
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
-    """Give the inner products of two stacks of directions, row by row: [..., d] to [...]."""
+    """Return the inner products of two stacks of directions, row by row: [..., d] to [...]."""
     return (left * right).sum(dim=-1)
 
 
 def mean_where(values: Tensor, where: Tensor) -> Tensor:
-    """Average the values that count; 0 if none does.
+    """Return the mean of the values in a mask; 0 if it is empty.
 
     Args:
         values: float [B].
@@ -38,7 +38,7 @@ def mean_where(values: Tensor, where: Tensor) -> Tensor:
 def contrastive_loss(
     positive: Tensor, across: Tensor, within: Tensor, where: Tensor, temperature: float, form: ContrastForm
 ) -> Tensor:
-    """Give L_contra: a node's local view should be like its global one, another node's views unlike it.
+    """Return L_contra: a node's local view should be similar to its global one, and another node's views dissimilar.
 
     With p, a, w the exponentials of the three cosines divided by the temperature, the loss of
     a node is -log(p / (p + a + w)).
@@ -50,8 +50,8 @@ def contrastive_loss(
         where: bool [B], nodes that have a v.
         temperature: tau.
         form: `per-node`: the mean of the nodes' losses. `paper`: the printed fraction, which is
-            upside down: its minimum makes positives unlike. `released`: cosines are averaged over
-            the batch first, as in public code.
+            inverted: its minimum makes positives dissimilar. `released`: cosines are averaged over
+            the batch first, as in the public code.
 
     Returns:
         A scalar; 0 if no node has a v.
@@ -67,15 +67,15 @@ def contrastive_loss(
 
 
 def reconstruction_loss(neighbour: Tensor, stranger: Tensor, where: Tensor, margin: float, sign: MarginSign) -> Tensor:
-    """Give L_recon: a neighbour in another shard should be more like u than a stranger is.
+    """Return L_recon: a neighbour in another shard should be more similar to u than a non-neighbour.
 
     Args:
         neighbour: float [B], cosine of the global views of u and v+.
         stranger: float [B], cosine of the global views of u and v-.
         where: bool [B], nodes that have both.
-        margin: How much more.
+        margin: The required difference.
         sign: `intended`: max(0, stranger - neighbour + margin). `paper`: the printed formula,
-            with both cosines exchanged.
+            with the cosines exchanged.
 
     Returns:
         A scalar; 0 if no node has both.

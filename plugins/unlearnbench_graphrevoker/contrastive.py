@@ -16,10 +16,10 @@ from unlearnbench_graphrevoker.pairs import Batch, PairRules, PairSource
 
 
 class Contrastive(LearnedAggregator):
-    """Learns how to fuse members' embeddings from U, with the help of two auxiliary losses.
+    """Learns to fuse members' embeddings from U, with two auxiliary losses.
 
-    One loss draws a node's fused embedding towards that of a random part of the members; the other
-    restores similarity along edges that the partition cut. Retired members are left out.
+    One loss pulls a node's fused embedding towards that of a random subset of the members; the other
+    restores similarity along edges that the partition cut. Retired members are ignored.
     """
 
     name = "contrastive"
@@ -80,7 +80,7 @@ class Contrastive(LearnedAggregator):
 
     @property
     def design(self) -> fusion.Design:
-        """Give the formulas that the parameters choose."""
+        """The formulas that the parameters choose."""
         params = self.params
         return fusion.Design(
             attention=params.attention,
@@ -94,7 +94,7 @@ class Contrastive(LearnedAggregator):
 
     @property
     def rules(self) -> PairRules:
-        """Give the rules of drawing that the parameters choose."""
+        """The sampling rules that the parameters choose."""
         params = self.params
         return PairRules(
             contrast=params.contra_weight > 0,
@@ -110,8 +110,8 @@ class Contrastive(LearnedAggregator):
         """Learn from U, from scratch.
 
         Args:
-            task: Chance comes from `task.generator`.
-            members: What the members say of U.
+            task: Its `generator` is the source of random numbers.
+            members: The members' outputs for U.
             graph: The subgraph induced by U, with labels, in the order of `members`.
         """
         params = self.params
@@ -121,21 +121,21 @@ class Contrastive(LearnedAggregator):
             num_members, size, graph.num_classes, self.design, task.generator("contrastive", "weights")
         ).to(embeddings.device)
         optimiser = torch.optim.AdamW(network.parameters(), lr=params.lr, weight_decay=params.weight_decay, fused=True)
-        heard = self.member_mask(members)
+        member_mask = self.member_mask(members)
         pairs = PairSource(self.rules, graph, members.shard, num_members, task.generator("contrastive", "pairs"))
         order = task.generator("contrastive", "batches")
         for _ in task.epochs(params.epochs):
             shuffled = torch.randperm(num_nodes, generator=order).to(embeddings.device)
             for anchors in shuffled.split(params.batch_size):
                 optimiser.zero_grad()
-                loss = self._loss(network, embeddings, graph.y, anchors, pairs, heard)
+                loss = self._loss(network, embeddings, graph.y, anchors, pairs, member_mask)
                 loss.backward()
                 optimiser.step()
         self._fusion = network.requires_grad_(False)
         self.fitted(members)
 
     def combine(self, members: Members) -> Tensor:
-        """Give log-probabilities [n, C].
+        """Return log-probabilities [n, C].
 
         Raises:
             RefusedError: Not fitted, or fitted on other members than those that vote now.
@@ -146,7 +146,7 @@ class Contrastive(LearnedAggregator):
         return torch.log_softmax(self._fusion(members.embeddings if every else members.embeddings[voting]), dim=1)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the learned parameters; those of a member stand at its rank among the voting members."""
+        """Return the learned parameters; those of a member are at its rank among the voting members."""
         return {} if self._fusion is None else self._fusion.named()
 
     def _loss(
@@ -156,37 +156,37 @@ class Contrastive(LearnedAggregator):
         labels: Tensor,
         anchors: Tensor,
         pairs: PairSource,
-        heard: Tensor | None,
+        member_mask: Tensor | None,
     ) -> Tensor:
         params = self.params
         if not (params.contra_weight or params.recon_weight):
-            speaking = None if heard is None else heard[anchors]
-            return cross_entropy(network(embeddings.index_select(1, anchors), speaking), labels[anchors])
+            mask = None if member_mask is None else member_mask[anchors]
+            return cross_entropy(network(embeddings.index_select(1, anchors), mask), labels[anchors])
         batch = pairs.draw(anchors)
         needed = embeddings.index_select(1, batch.nodes)
-        speaking = None if heard is None else heard[batch.nodes]
+        mask = None if member_mask is None else member_mask[batch.nodes]
         projected, scores = network.scores(needed)
-        scores = fusion.silence(scores, speaking)
+        scores = fusion.masked(scores, mask)
         views = [network.weights(scores)]
         if params.contra_weight:
-            views.append(network.local_weights(scores, batch.mask, speaking))
+            views.append(network.local_weights(scores, batch.mask, mask))
         fused = network.fuse(torch.stack(views, dim=1), projected, needed)
         loss = cross_entropy(network.classify(fused[batch.anchors, 0]), labels[anchors])
         return loss + self._auxiliary(batch, fused)
 
     def _auxiliary(self, batch: Batch, fused: Tensor) -> Tensor:
-        """Give the weighted sum of the auxiliary losses from the views [R, 1 or 2, p] of a step's nodes."""
+        """Return the weighted sum of the auxiliary losses from the views [R, 1 or 2, p] of a step's nodes."""
         params, partners = self.params, batch.partners
         views = auxiliary.directions(fused)
-        everyone = views[:, 0]
-        own = everyone[batch.anchors]
+        global_views = views[:, 0]
+        anchors = global_views[batch.anchors]
         total = fused.new_zeros(())
         if params.contra_weight:
-            local = views[:, 1]
+            local_views = views[:, 1]
             contrast = auxiliary.contrastive_loss(
-                auxiliary.cosines(own, local[batch.anchors]),
-                auxiliary.cosines(own, everyone[partners.negatives]),
-                auxiliary.cosines(own, local[partners.negatives]),
+                auxiliary.cosines(anchors, local_views[batch.anchors]),
+                auxiliary.cosines(anchors, global_views[partners.negatives]),
+                auxiliary.cosines(anchors, local_views[partners.negatives]),
                 partners.has_negative,
                 params.contra_temperature,
                 params.contra_form,
@@ -194,8 +194,8 @@ class Contrastive(LearnedAggregator):
             total = total + params.contra_weight * contrast
         if params.recon_weight:
             reconstruction = auxiliary.reconstruction_loss(
-                auxiliary.cosines(own, everyone[partners.neighbours]),
-                auxiliary.cosines(own, everyone[partners.strangers]),
+                auxiliary.cosines(anchors, global_views[partners.neighbours]),
+                auxiliary.cosines(anchors, global_views[partners.strangers]),
                 partners.has_both,
                 params.recon_margin,
                 params.recon_sign,

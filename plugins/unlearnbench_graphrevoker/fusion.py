@@ -1,4 +1,4 @@
-"""Attentive fusion: projections of the members' embeddings, weights for them, and a classifier."""
+"""Attentive fusion: projections of the members' embeddings, attention weights, and a classifier."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Initial = Literal["glorot", "normal"]
 
 @dataclass(frozen=True)
 class Design:
-    """Which formulas the fusion uses.
+    """The formulas of the fusion.
 
     Args:
         attention: `layered`: s_i = h^T relu(z_i Wa + ba). `paper`: s_i = h^T z_i.
         fused: `projected`: sum_i alpha_i z_i. `paper`: (1/S) sum_i alpha_i e_i, unprojected.
-        local: How a mask m makes a local view. `softmax`: only members kept enter the softmax.
+        local: How a mask m defines a local view. `softmax`: only members kept enter the softmax.
             `paper`: weights are multiplied by m and by S/|m|.
         temperature: Divides the scores before the softmax.
         projection_width: Columns of z.
@@ -41,14 +41,14 @@ class Design:
 
 
 class Fusion(nn.Module):
-    """Fuses what S members say of a node into one embedding, and classifies it.
+    """Fuses the embeddings of S members for a node into one, and classifies it.
 
     Args:
-        num_members: S; retired members are not among them.
+        num_members: S, without retired members.
         embedding_size: d.
         num_classes: C.
         design: The formulas.
-        generator: Where the initial weights come from.
+        generator: Draws the initial weights.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Fusion(nn.Module):
         self.design = design
         width = design.projection_width
         self.projection = self._draw((num_members, embedding_size, width), generator)
-        # Public code draws the biases of the projections like their weights.
+        # The public code draws the biases of the projections like their weights.
         self.projection_bias = (
             self._draw((num_members, width), generator)
             if design.initial == "normal"
@@ -98,31 +98,31 @@ class Fusion(nn.Module):
         return projected, scores / self.design.temperature
 
     def weights(self, scores: Tensor) -> Tensor:
-        """Give the attention of the global view, alpha: float32 [n, S], rows sum to one."""
+        """Return the attention of the global view, alpha: float32 [n, S], rows sum to one."""
         return torch.softmax(scores, dim=1)
 
-    def local_weights(self, scores: Tensor, mask: Tensor, heard: Tensor | None = None) -> Tensor:
-        """Give the attention of a local view.
+    def local_weights(self, scores: Tensor, mask: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Return the attention of a local view.
 
         Args:
-            scores: float32 [n, S], -inf for members that are not heard.
-            mask: bool [n, S], members kept, at least one a row.
-            heard: bool [n, S], members heard; None: all. Where none of them is kept, all of them are.
+            scores: float32 [n, S], -inf for members not allowed.
+            mask: bool [n, S], members kept, at least one in each row.
+            allowed: bool [n, S], members allowed; None: all. Where none of them is kept, all of them are.
 
         Returns:
             float32 [n, S], 0 for members not kept.
         """
-        if heard is not None:
-            kept_and_heard = mask & heard
-            mask = torch.where(kept_and_heard.any(dim=1, keepdim=True), kept_and_heard, heard)
+        if allowed is not None:
+            kept_and_allowed = mask & allowed
+            mask = torch.where(kept_and_allowed.any(dim=1, keepdim=True), kept_and_allowed, allowed)
         if self.design.local == "softmax":
             return torch.softmax(scores.masked_fill(~mask, float("-inf")), dim=1)
         kept = mask.to(scores.dtype)
-        count = mask.shape[1] if heard is None else heard.sum(dim=1, keepdim=True)
+        count = mask.shape[1] if allowed is None else allowed.sum(dim=1, keepdim=True)
         return self.weights(scores) * kept * (count / kept.sum(dim=1, keepdim=True))
 
     def fuse(self, weights: Tensor, projected: Tensor, embeddings: Tensor) -> Tensor:
-        """Add the members up.
+        """Return weighted sums of the members.
 
         Args:
             weights: float32 [n, k, S], for k views of each node.
@@ -137,25 +137,25 @@ class Fusion(nn.Module):
         return torch.bmm(weights, embeddings.transpose(0, 1)) / embeddings.shape[0]
 
     def classify(self, fused: Tensor) -> Tensor:
-        """Give logits [n, C] from the global views [n, p]."""
+        """Return logits [n, C] of the global views [n, p]."""
         return torch.addmm(self.classifier_bias, fused, self.classifier)
 
-    def forward(self, embeddings: Tensor, heard: Tensor | None = None) -> Tensor:
-        """Give logits: float32 [S, n, d] to [n, C]; `heard` as in `silence`."""
+    def forward(self, embeddings: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Return logits: float32 [S, n, d] to [n, C]; `allowed` as in `masked`."""
         projected, scores = self.scores(embeddings)
-        scores = silence(scores, heard)
+        scores = masked(scores, allowed)
         return self.classify(self.fuse(self.weights(scores).unsqueeze(1), projected, embeddings).squeeze(1))
 
     def named(self) -> Mapping[str, Tensor]:
-        """Give every parameter, detached."""
+        """Return every parameter, detached."""
         return {name: value.detach() for name, value in self.named_parameters()}
 
 
-def silence(scores: Tensor, heard: Tensor | None) -> Tensor:
-    """Keep members out of the softmax of nodes of which they are not heard.
+def masked(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """Set scores of members that are not allowed for a node to -inf, out of the softmax.
 
     Args:
         scores: float32 [n, S].
-        heard: bool [n, S], somebody in each row; None: all.
+        allowed: bool [n, S], at least one in each row; None: all.
     """
-    return scores if heard is None else scores.masked_fill(~heard, float("-inf"))
+    return scores if allowed is None else scores.masked_fill(~allowed, float("-inf"))

@@ -18,11 +18,10 @@ from unlearnbench_graphrevoker.network import Inputs, PartitionNetwork, assignme
 
 
 class GraphPropertyAware(Partitioner):
-    """Trains a network for few retraining steps, few cut edges and diverse labels in every shard.
+    """Trains a network for a short expected retraining time, few cut edges and diverse labels in every shard.
 
-    The network sees the training graph alone. All nodes are one batch, so that degrees are the
-    graph's own, unless `batch_nodes` says otherwise. Probabilities become shards by the rule that
-    `balance` names.
+    The network sees the training graph alone. All nodes are one batch, so that degrees are those of
+    the graph, unless `batch_nodes` is set. The rule `balance` turns probabilities into shards.
     """
 
     name = "gpa"
@@ -94,7 +93,7 @@ class GraphPropertyAware(Partitioner):
         return self.assign(self.probabilities(task, num_shards))
 
     def probabilities(self, task: Task, num_shards: int) -> Tensor:
-        """Train the network and give its P: float32 [task.graph.num_nodes, S]."""
+        """Train the network and return its P: float32 [task.graph.num_nodes, S]."""
         params, graph = self.params, task.graph
         x = self.features(task)
         network = PartitionNetwork(
@@ -123,7 +122,7 @@ class GraphPropertyAware(Partitioner):
         return assignment
 
     def _batches(self, task: Task, graph: Graph) -> Iterator[Graph]:
-        """Sample the subgraph of every step of every epoch."""
+        """Yield the sampled subgraph of every step of every epoch."""
         if not self.params.epochs:
             return
         fanouts = [int(number) for number in self.params.fanouts.split(",")]
@@ -133,7 +132,7 @@ class GraphPropertyAware(Partitioner):
                 yield batch
 
     def features(self, task: Task) -> Tensor:
-        """Give what the network sees: float32 [task.graph.num_nodes, ...]."""
+        """Return the input features of the network: float32 [task.graph.num_nodes, ...]."""
         return task.graph.x if self.params.features == "raw" else _of_base_model(task, self.params.features)
 
     def assign(self, assignment: Tensor) -> Tensor:
@@ -143,7 +142,7 @@ class GraphPropertyAware(Partitioner):
             assignment: float [n, S].
 
         Returns:
-            int64 [n], every shard non-empty: where a rule leaves one empty, it gets the least
+            int64 [n], every shard non-empty: a shard that a rule leaves empty gets the least
             confident node of the others.
         """
         params = self.params
@@ -176,13 +175,13 @@ class Objective:
         self.num_edges = int(self.out_degree.sum(dtype=torch.float64))
 
     def __call__(self, assignment: Tensor) -> Tensor:
-        """Give the loss, a scalar; a loss of weight 0 is not computed.
+        """Return the loss, a scalar; a loss of weight 0 is not computed.
 
         Args:
             assignment: float [N, S], P.
         """
         params = self.params
-        # A sum to differentiate even if every weight is 0.
+        # Differentiable even if every weight is 0.
         total = 0 * assignment.sum()
         if params.time_weight or params.struct_weight:
             edges = losses.expected_edges(assignment, self.adjacency)
@@ -201,7 +200,7 @@ class Objective:
 
 
 def _of_base_model(task: Task, features: str) -> Tensor:
-    """Train the base model on the whole training graph and give its log-posteriors or embeddings."""
+    """Train the base model on the whole training graph and return its log-posteriors or embeddings."""
     networks = train_networks(task, [task.graph], [0], role="embedder")
     embeddings, logits = networks.predict([task.graph])[0]
     return embeddings if features == "embedding" else torch.log_softmax(logits, dim=-1)

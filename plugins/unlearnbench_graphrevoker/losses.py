@@ -1,8 +1,8 @@
 """The partition losses of GraphRevoker in sparse form.
 
 With P [N, S] the probabilities of the shards (rows sum to one) and the directed edges of the
-graph, everything the losses need is an expectation that costs O(|E| S + N S): no N x N matrix
-is ever made. Source: Zhang et al., WWW 2024, section 4.1 and the appendix on the partition loss.
+graph, the losses need only expectations that cost O(|E| S + N S): no N x N matrix is formed.
+Source: Zhang et al., WWW 2024, section 4.1 and the appendix on the partition loss.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TimeForm = Literal["normalised", "paper", "released"]
 SemanticSign = Literal["intended", "paper"]
 SemanticForm = Literal["mean", "released"]
 
-# Lifts logarithms and denominators of (nearly) empty shards, so that values and gradients stay finite.
+# Added to logarithms and denominators of (nearly) empty shards, so that values and gradients are finite.
 EPSILON = 1e-8
 
 
 def adjacency_matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> SparseMatrix:
-    """Build A of the losses: self-loops are left out, since no partition can cut them.
+    """Return A of the losses, without self-loops, since no partition can cut them.
 
     Args:
-        edge_index: int64 [2, E]; an edge that stands twice counts twice.
+        edge_index: int64 [2, E]; a duplicate edge counts twice.
         num_nodes: N.
         dtype: Of the entries.
 
@@ -39,7 +39,7 @@ def adjacency_matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = to
 
 
 def label_matrix(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> SparseMatrix:
-    """Build Y^T [C, N], the transposed one-hot labels; a node without label (-1) has no entry.
+    """Return Y^T [C, N], the transposed one-hot labels; a node without label (-1) has no entry.
 
     Args:
         labels: int64 [N].
@@ -52,7 +52,7 @@ def label_matrix(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.fl
 
 
 def expected_edges(assignment: Tensor, adjacency: SparseMatrix) -> Tensor:
-    """Give e_k, the expected number of directed edges with both ends in shard k: [S].
+    """Return e_k, the expected number of directed edges with both ends in shard k: [S].
 
     Args:
         assignment: float [N, S], P.
@@ -62,7 +62,7 @@ def expected_edges(assignment: Tensor, adjacency: SparseMatrix) -> Tensor:
 
 
 def expected_volumes(assignment: Tensor, out_degree: Tensor) -> Tensor:
-    """Give vol_k, the expected number of directed edges that start in shard k: [S].
+    """Return vol_k, the expected number of directed edges that start in shard k: [S].
 
     Args:
         assignment: float [N, S], P.
@@ -72,7 +72,7 @@ def expected_volumes(assignment: Tensor, out_degree: Tensor) -> Tensor:
 
 
 def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: int, form: TimeForm) -> Tensor:
-    """Give L_time, the expected time of retraining the shard of a random node.
+    """Return L_time, the expected retraining time of the shard of a random node.
 
     Args:
         nodes: float [S], expected nodes n_k.
@@ -81,7 +81,7 @@ def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: int, form
         num_edges: |E|, directed.
         form: `paper`: sum_k n_k e_k / N, which grows with the graph. `normalised`: the same
             divided by |E|, in [0, 1]. `released`: sum_k of the cube root of (n_k/N)^2 e_k/|E|, as in
-            public code; it is concave and does not prefer balance.
+                the public code; it is concave and does not favour balance.
 
     Returns:
         A scalar; 0 (up to epsilon) for a graph without edges.
@@ -92,12 +92,12 @@ def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: int, form
     edge_share = edges / max(num_edges, 1)
     if form == "normalised":
         return (share * edge_share).sum()
-    # The slope of the cube root is infinite at 0.
+    # The derivative of the cube root is infinite at 0.
     return (share.square() * edge_share).clamp(min=EPSILON**2).pow(1 / 3).sum()
 
 
 def structure_loss(edges: Tensor, volumes: Tensor) -> Tensor:
-    """Give L_struct, the normalised cut: sum_k (vol_k - e_k) / vol_k, where 0/0 counts as 0.
+    """Return L_struct, the normalised cut: sum_k (vol_k - e_k) / vol_k, where 0/0 counts as 0.
 
     Args:
         edges: float [S], expected directed edges e_k.
@@ -106,12 +106,12 @@ def structure_loss(edges: Tensor, volumes: Tensor) -> Tensor:
     Returns:
         A scalar in [0, S].
     """
-    # Written as 1 - e/vol: the slope of this form stays bounded when a shard empties.
+    # Written as 1 - e/vol: the gradient of this form is bounded when a shard empties.
     return ((volumes > 0).to(edges.dtype) - edges / volumes.clamp(min=EPSILON)).sum()
 
 
 def label_entropies(assignment: Tensor, labels: SparseMatrix) -> Tensor:
-    """Give H_k, the entropy in nats of the expected label distribution of shard k: [S].
+    """Return H_k, the entropy in nats of the expected label distribution of shard k: [S].
 
     Args:
         assignment: float [N, S], P.
@@ -123,13 +123,13 @@ def label_entropies(assignment: Tensor, labels: SparseMatrix) -> Tensor:
 
 
 def semantic_loss(entropies: Tensor, num_classes: int, sign: SemanticSign, form: SemanticForm) -> Tensor:
-    """Give L_sem from the label entropies of the shards.
+    """Return L_sem from the label entropies of the shards.
 
     Args:
         entropies: float [S], H_k.
         num_classes: C.
         sign: `intended`: minimising the loss makes shards diverse in labels, as the text of the
-            paper wants. `paper`: the printed formula, whose minimum is shards of one label each.
+            paper intends. `paper`: the printed formula, whose minimum is shards of one label each.
         form: `mean` over the shards (the paper's), or `released`: sum over shards divided by C.
 
     Returns:

@@ -6,11 +6,11 @@ from unlearnbench import Sharded, Spec, part
 
 
 class GraphRevoker(Sharded):
-    """Retrains the members whose shards were hit and learns the aggregator anew.
+    """Retrains the members of the affected shards and refits the aggregator.
 
-    Presets: `repaired` (the default) corrects what the paper's formulas and the public code get
-    wrong, `paper` follows the printed formulas to the letter, `released` the public code as far as
-    a full-batch partition allows. The README of the plugin lists every difference.
+    Presets: `repaired` (the default) corrects errors of the paper's formulas and the public code,
+    `paper` follows the printed formulas to the letter, `released` the public code as far as a
+    full-batch partition allows. The README of the plugin lists every difference.
     """
 
     name = "graphrevoker"
@@ -64,7 +64,7 @@ class GraphRevoker(Sharded):
     }
 
     class Params(Sharded.Params):
-        """Shards, and the two parts."""
+        """Number of shards, partitioner and aggregator."""
 
         partitioner: Spec = part("partitioner", "gpa", "Deals training nodes into shards.")
         aggregator: Spec = part("aggregator", "contrastive", "Combines the members' predictions.")

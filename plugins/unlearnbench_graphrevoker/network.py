@@ -15,7 +15,7 @@ Features = Tensor | SparseMatrix
 
 
 def neighbour_mean(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
-    """Build the matrix whose product with h averages h over the sources of each node's incoming edges.
+    """Return the matrix whose product with h averages h over the sources of each node's incoming edges.
 
     Args:
         edge_index: int64 [2, E].
@@ -41,7 +41,7 @@ class Linear(nn.Module):
     Args:
         fan_in: Number of inputs.
         fan_out: Number of outputs.
-        generator: Where the initial weights come from.
+        generator: Draws the initial weights.
         bias: Whether to add a bias.
     """
 
@@ -61,13 +61,13 @@ class Linear(nn.Module):
 class MeanConvolution(nn.Module):
     """GraphSAGE with mean aggregation, equal to PyG's `SAGEConv` given the same weights.
 
-    Neighbours are mapped first and averaged then: the same value, and nothing beyond the input
-    has to be kept for the backward pass.
+    Neighbours are mapped before averaging, which is equivalent, and nothing but the input has to be
+    kept for the backward pass.
 
     Args:
         fan_in: Number of inputs.
         fan_out: Number of outputs.
-        generator: Where the initial weights come from.
+        generator: Draws the initial weights.
     """
 
     def __init__(self, fan_in: int, fan_out: int, generator: torch.Generator) -> None:
@@ -81,7 +81,7 @@ class MeanConvolution(nn.Module):
         Args:
             h: float32 [n, in], dense or sparse.
             mean: [n, n], from `neighbour_mean`.
-            averaged: float32 [n, in], `mean @ h` where it is known already.
+            averaged: float32 [n, in], `mean @ h`, if it is known already.
         """
         of_neighbours: Tensor = mean @ self.neighbours(h) if averaged is None else self.neighbours(averaged)
         of_itself: Tensor = self.own(h)
@@ -90,12 +90,12 @@ class MeanConvolution(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What the network reads at every step.
+    """Inputs of the network at every step.
 
     Args:
         x: [n, F], dense or sparse.
         mean: [n, n], from `neighbour_mean`.
-        averaged: float32 [n, F], `mean @ x`, or None where it does not pay.
+        averaged: float32 [n, F], `mean @ x`, or None where it is not faster.
     """
 
     x: Features
@@ -104,7 +104,7 @@ class Inputs:
 
 
 def prepare_inputs(x: Tensor, edge_index: Tensor, hidden: int) -> Inputs:
-    """Choose the cheapest form of the first layer's inputs.
+    """Return the fastest form of the first layer's inputs.
 
     Args:
         x: float32 [n, F].
@@ -114,19 +114,19 @@ def prepare_inputs(x: Tensor, edge_index: Tensor, hidden: int) -> Inputs:
     mean = neighbour_mean(edge_index, x.shape[0])
     if sparse.is_sparse_enough(x):
         return Inputs(sparse.from_dense(x), mean)
-    # Averaging narrow features once, before training, spares the first layer its products with the adjacency;
-    # for wide ones the measured gain is nil and the copy costs memory.
+    # Averaging narrow features once before training saves the first layer its products with the adjacency;
+    # for wide ones there is no measurable gain and the copy takes memory.
     return Inputs(x, mean, mean @ x if x.shape[1] <= hidden else None)
 
 
 class PartitionNetwork(nn.Module):
-    """The network psi: gives each node the probabilities of the shards.
+    """The network psi, which outputs the probabilities of the shards for each node.
 
     Args:
         num_features: Number of inputs.
         hidden: Width of the three hidden layers.
         num_shards: S.
-        generator: Where the initial weights come from.
+        generator: Draws the initial weights.
         temperature: Divides the outputs before the softmax.
         mix: Share of the uniform distribution in the result.
     """
@@ -150,12 +150,12 @@ class PartitionNetwork(nn.Module):
         self.mix = mix
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Give P: float32 [n, S], rows sum to one."""
+        """Return P: float32 [n, S], rows sum to one."""
         h = gelu(self.first(inputs.x, inputs.mean, inputs.averaged))
         return self.shares(gelu(self.second(h, inputs.mean)))
 
     def shares(self, h: Tensor) -> Tensor:
-        """Give P, float32 [n, S], of what the convolutions make of the nodes, float32 [n, hidden]."""
+        """Return P, float32 [n, S], from the outputs of the convolutions, float32 [n, hidden]."""
         h = gelu(self.third(h))
         assignment = torch.softmax(self.last(h) / self.temperature, dim=1)
         return assignment if self.mix == 0 else (1 - self.mix) * assignment + self.mix / self.num_shards
@@ -163,15 +163,15 @@ class PartitionNetwork(nn.Module):
 
 @torch.no_grad()
 def assignment_in_chunks(network: PartitionNetwork, x: Tensor, edge_index: Tensor, chunk: int = 2**16) -> Tensor:
-    """Give P of all nodes, layer by layer and chunk by chunk; the value of `forward` but for rounding.
+    """Return P of all nodes, layer by layer and chunk by chunk; equal to `forward` up to rounding.
 
-    Of the hidden layers only the first is ever there for all nodes.
+    Only the first hidden layer is held for all nodes at once.
 
     Args:
         network: The network.
         x: float32 [n, F].
         edge_index: int64 [2, E].
-        chunk: Nodes that are computed together.
+        chunk: Number of nodes computed together.
 
     Returns:
         float32 [n, S].

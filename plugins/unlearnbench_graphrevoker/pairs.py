@@ -1,4 +1,4 @@
-"""Which nodes a step of the aggregator compares: anchors, negatives, neighbours and strangers."""
+"""Nodes that a step of the aggregator compares: anchors, negatives, neighbours and non-neighbours."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class PairRules:
         negatives: Any other node, or one of another label.
         mask: How masks are drawn.
         keep: Probability of keeping a member.
-        alone: What becomes of a node without neighbour in another shard.
-        resample: Draw anew at every step, or once for every node.
+        alone: How to treat a node without neighbour in another shard.
+        resample: Whether to draw again at every step, or once for every node.
     """
 
     contrast: bool = True
@@ -54,7 +54,7 @@ class Contrasted:
     has_both: Tensor
 
     def take(self, at: Tensor) -> Contrasted:
-        """Pick the partners of some anchors."""
+        """Select the partners of some anchors."""
         return Contrasted(
             self.negatives[at], self.has_negative[at], self.neighbours[at], self.strangers[at], self.has_both[at]
         )
@@ -62,13 +62,13 @@ class Contrasted:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The nodes of one step, each once, and who is compared with whom.
+    """The nodes of one step, each once, and which are compared.
 
     Args:
         nodes: int64 [R], positions in U.
         anchors: int64 [B], positions in `nodes`.
         partners: Positions in `nodes`.
-        mask: bool [R, S], the members of each node's local view; [R, 0] if none is wanted.
+        mask: bool [R, S], the members of each node's local view; [R, 0] without contrastive loss.
     """
 
     nodes: Tensor
@@ -81,11 +81,11 @@ class PairSource:
     """Draws the pairs of each step from U.
 
     Args:
-        rules: How.
+        rules: The sampling rules.
         graph: The subgraph induced by U, with labels.
         shard: int64 [M], the nodes' own shards.
         num_members: S, voting members only.
-        generator: Where chance comes from.
+        generator: The random generator.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class PairSource:
             self.fixed = self._partners(every), self._mask(every)
 
     def draw(self, anchors: Tensor) -> Batch:
-        """Draw the partners of these anchors (int64 [B], positions in U, all different)."""
+        """Draw the partners of these anchors (int64 [B], positions in U, all distinct)."""
         partners = self._partners(anchors) if self.fixed is None else self.fixed[0].take(anchors)
         wanted = [anchors]
         if self.rules.contrast:
             wanted.append(partners.negatives)
         if self.rules.reconstruct:
-            # Partners of pairs that do not count are never read: they cost no projection.
+            # Partners of pairs that do not count are replaced by anchors, to save projections.
             both = partners.has_both
             wanted += [torch.where(both, partners.neighbours, anchors), torch.where(both, partners.strangers, anchors)]
         nodes, at = torch.unique(torch.stack(wanted), return_inverse=True)

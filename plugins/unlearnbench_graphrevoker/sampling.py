@@ -1,7 +1,7 @@
-"""Drawing negatives, cross-shard neighbours and masks for the aggregator's auxiliary losses.
+"""Sampling of negatives, cross-shard neighbours and masks for the aggregator's auxiliary losses.
 
-Everything works on positions in U, of M nodes, without an M x M matrix. Chance is drawn on
-the CPU from the generator handed in.
+Everything works on positions in U, of M nodes, without an M x M matrix. Random numbers are drawn on
+the CPU from the given generator.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Neighbourhoods:
 
     @property
     def sizes(self) -> Tensor:
-        """Count the nodes of each set: int64 [M]."""
+        """Number of nodes in each set: int64 [M]."""
         return self.starts.diff()
 
 
 def neighbourhoods(pairs: Tensor, num_nodes: int) -> Neighbourhoods:
-    """Collect sets from (node, member) pairs; pairs that stand twice count once.
+    """Return sets from (node, member) pairs; duplicate pairs count once.
 
     Args:
         pairs: int64 [2, k].
@@ -48,7 +48,7 @@ def neighbourhoods(pairs: Tensor, num_nodes: int) -> Neighbourhoods:
 
 
 def cross_shard_neighbours(edge_index: Tensor, shard: Tensor) -> Neighbourhoods:
-    """Collect each node's neighbours in other shards, over edges of either direction.
+    """Return each node's neighbours in other shards, over edges of either direction.
 
     Args:
         edge_index: int64 [2, E], the subgraph induced by U.
@@ -59,7 +59,7 @@ def cross_shard_neighbours(edge_index: Tensor, shard: Tensor) -> Neighbourhoods:
 
 
 def connected(edge_index: Tensor, num_nodes: int) -> Neighbourhoods:
-    """Collect for each node itself and its neighbours, over edges of either direction.
+    """Return for each node itself and its neighbours, over edges of either direction.
 
     Args:
         edge_index: int64 [2, E], the subgraph induced by U.
@@ -72,8 +72,8 @@ def connected(edge_index: Tensor, num_nodes: int) -> Neighbourhoods:
 
 def _ranks(counts: Tensor, generator: torch.Generator) -> Tensor:
     """Draw for each count an integer in [0, count), uniformly; 0 where the count is 0."""
-    rng = torch.rand(len(counts), generator=generator, dtype=torch.float64).to(counts.device)
-    return torch.minimum((rng * counts).to(torch.int64), (counts - 1).clamp(min=0))
+    uniform = torch.rand(len(counts), generator=generator, dtype=torch.float64).to(counts.device)
+    return torch.minimum((uniform * counts).to(torch.int64), (counts - 1).clamp(min=0))
 
 
 def draw_members(sets: Neighbourhoods, anchors: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -82,7 +82,7 @@ def draw_members(sets: Neighbourhoods, anchors: Tensor, generator: torch.Generat
     Args:
         sets: The sets.
         anchors: int64 [B].
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
         int64 [B], the nodes, the anchor itself where its set is empty; bool [B], whether it is not.
@@ -104,7 +104,7 @@ def draw_outside(sets: Neighbourhoods, anchors: Tensor, generator: torch.Generat
     Args:
         sets: The sets.
         anchors: int64 [B].
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
         int64 [B], the nodes, the anchor itself where its set is all of U; bool [B], whether it is not.
@@ -115,7 +115,7 @@ def draw_outside(sets: Neighbourhoods, anchors: Tensor, generator: torch.Generat
     rank = _ranks(counts, generator)
     node = torch.repeat_interleave(torch.arange(num_nodes, device=anchors.device), sets.sizes)
     gaps = sets.members - (torch.arange(len(sets.members), device=anchors.device) - sets.starts[node])
-    # Gaps lie in [0, M) and do not descend within a set, so the keys ascend throughout.
+    # Gaps lie in [0, M) and do not decrease within a set, so that the keys are sorted.
     passed = torch.searchsorted(node * num_nodes + gaps, anchors * num_nodes + rank, right=True)
     return torch.where(exists, rank + passed - sets.starts[anchors], anchors), exists
 
@@ -138,7 +138,7 @@ def draw_other_label(labels: Tensor, anchors: Tensor, generator: torch.Generator
     Args:
         labels: int64 [M], not negative.
         anchors: int64 [B].
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
         int64 [B], the nodes, the anchor itself if U has one label; bool [B], whether it has more.
@@ -150,7 +150,7 @@ def draw_other_label(labels: Tensor, anchors: Tensor, generator: torch.Generator
     counts = len(labels) - sizes[own]
     exists = counts > 0
     rank = _ranks(counts, generator)
-    # Nodes of one label stand in one block of `order`; the draw steps over the anchor's.
+    # Nodes of one label are one block of `order`; the draw skips the anchor's.
     at = rank + torch.where(rank >= starts[own], sizes[own], 0)
     drawn = anchors.clone()
     drawn[exists] = order[at[exists]]
@@ -158,18 +158,18 @@ def draw_other_label(labels: Tensor, anchors: Tensor, generator: torch.Generator
 
 
 def draw_mask(num_rows: int, num_members: int, draw: MaskDraw, keep: float, generator: torch.Generator) -> Tensor:
-    """Draw which members each local view keeps: bool [num_rows, num_members], at least one a row.
+    """Draw which members each local view keeps: bool [num_rows, num_members], at least one in each row.
 
     Args:
-        num_rows: How many views.
+        num_rows: Number of views.
         num_members: S, voting members only.
         draw: `bernoulli`: each with probability `keep`, and the one with the smallest random
-            number if none. `released`: those that S - 1 draws with replacement name.
+            number if none. `released`: the results of S - 1 draws with replacement.
         keep: Probability.
-        generator: Where chance comes from.
+        generator: The random generator.
     """
     if draw == "bernoulli":
-        rng = torch.rand(num_rows, num_members, generator=generator)
-        return (rng < keep) | (rng == rng.min(dim=1, keepdim=True).values)
-    named = torch.randint(num_members, (num_rows, max(num_members - 1, 1)), generator=generator)
-    return torch.zeros(num_rows, num_members, dtype=torch.bool).scatter_(1, named, True)
+        uniform = torch.rand(num_rows, num_members, generator=generator)
+        return (uniform < keep) | (uniform == uniform.min(dim=1, keepdim=True).values)
+    drawn = torch.randint(num_members, (num_rows, max(num_members - 1, 1)), generator=generator)
+    return torch.zeros(num_rows, num_members, dtype=torch.bool).scatter_(1, drawn, True)

@@ -1,4 +1,4 @@
-"""IDEA: an influence step with noise, and a bound on what is left of the request."""
+"""IDEA: an influence step with noise, and a bound on the remaining influence of the request."""
 
 from __future__ import annotations
 
@@ -8,4 +8,9 @@ from unlearnbench import Register, hookimpl
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the method."""
-    register("idea", "unlearnbench_idea.idea:Idea", summary="An influence step and noise that is to hide the rest.")
+    register(
+        "idea",
+        "unlearnbench_idea.idea:Idea",
+        summary="An influence step and noise that is to hide the rest.",
+        look=("#999933", "pentagon"),
+    )

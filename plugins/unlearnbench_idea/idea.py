@@ -16,12 +16,12 @@ from unlearnbench_idea.bound import Constants, distance_bound, noise_for
 
 
 class Idea(PostHoc):
-    """Steps as GIF does and adds noise (Dong et al., KDD 2024).
+    """Takes the step of GIF and adds noise (Dong et al., KDD 2024).
 
-    With `epsilon` the noise is as large as the paper's bound asks for, and the method claims to be
-    certified, if what is assumed holds; without, noise of a fixed size is added, as the authors do
-    in their experiments, and the claim is approximate. What is assumed does not hold for trained
-    GNNs: see the README.
+    With `epsilon` the noise follows from the paper's bound, and the method claims to be certified,
+    if the assumptions hold; without, noise of a fixed size is added, as in the authors'
+    experiments, and the claim is approximate. The assumptions do not hold for trained GNNs: see
+    the README.
     """
 
     name = "idea"
@@ -31,7 +31,7 @@ class Idea(PostHoc):
     claim = Claim.APPROXIMATE
 
     class Params(InfluenceParams):
-        """The step, the noise, and what is assumed of the loss."""
+        """The step, the noise, and the assumptions on the loss."""
 
         std: float = Field(default=0.005, ge=0, description="Standard deviation of the noise, if epsilon is left out.")
         epsilon: float | None = Field(
@@ -60,18 +60,18 @@ class Idea(PostHoc):
 
 
 def claimed(params: Idea.Params, task: Task, request: Request, step: Step) -> float:
-    """Give the bound on the distance from a retraining that a step claims, before noise."""
+    """Return the claimed bound on the distance of a step from a retraining, before noise."""
     constants = Constants(params.lipschitz, params.convexity, params.loss)
     length = float(torch.cat([part.reshape(-1) for part in step.parts]).norm())
     return distance_bound(constants, task.graph.num_nodes, len(request.ids), step.influenced, length)
 
 
 def noise(entries: Sequence[Tensor], std: float, rng: torch.Generator) -> list[Tensor]:
-    """Draw normal noise where an entry is a parameter.
+    """Draw normal noise for all entries except the padding.
 
     Args:
-        entries: bool, one tensor a parameter, False in the padding.
+        entries: bool, one tensor per parameter, False in the padding.
         std: Standard deviation.
-        rng: On the CPU.
+        rng: The random generator, on the CPU.
     """
     return [torch.randn(place.shape, generator=rng).to(place.device) * place * std for place in entries]

@@ -1,4 +1,4 @@
-"""MEGU: one fine-tuning that drives away what was deleted and holds what stood near it."""
+"""MEGU: fine-tuning that forgets the deleted nodes and preserves predictions near them."""
 
 from __future__ import annotations
 
@@ -12,4 +12,5 @@ def register_unlearners(register: Register) -> None:
         "megu",
         "unlearnbench_megu.method:MEGU",
         summary="Fine-tuning that drives the deleted nodes away and holds those they had influence on.",
+        look=("#D55E00", "right"),
     )

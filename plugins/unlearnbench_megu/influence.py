@@ -1,4 +1,4 @@
-"""Which nodes were under the influence of the deleted ones (Li et al., 2024, high-influence neighbourhood)."""
+"""Nodes under the influence of the deleted ones (Li et al., 2024, high-influence neighbourhood)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
 
-# The threshold starts here and rises by as much.
+# Start and increment of the threshold.
 STEP = 0.1
 
 
 def flipped(x: Tensor, gone: Tensor) -> Tensor:
-    """Mirror the features of some nodes within the range of all features: 1 - x where they are 0 and 1.
+    """Mirror the features of some nodes within the range of all features: 1 - x if these are 0 and 1.
 
     Args:
         x: float [n, F].
@@ -27,13 +27,13 @@ def flipped(x: Tensor, gone: Tensor) -> Tensor:
 
 
 def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
-    """Compare each node's propagated features with what they would be if the deleted nodes' were flipped.
+    """Compare each node's propagated features with those after flipping the deleted nodes' features.
 
     Args:
         x: float [n, F].
         edge_index: int64 [2, E].
         gone: bool [n].
-        hops: How often D^-1/2 (A + I) D^-1/2 is applied.
+        hops: Number of times D^-1/2 (A + I) D^-1/2 is applied.
 
     Returns:
         float [n], cosines.
@@ -47,10 +47,10 @@ def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor
 
 
 def threshold(similarity: Tensor) -> float:
-    """Raise a threshold from 0.1 in steps of 0.1 until a step takes in no more dissimilar node than before.
+    """Raise a threshold from 0.1 in steps of 0.1 until a step no longer raises the largest cosine below it.
 
     Args:
-        similarity: float [n], at most 1 but for rounding.
+        similarity: float [n], at most 1 up to rounding.
 
     Returns:
         The largest cosine below the threshold at which it stops.
@@ -65,7 +65,7 @@ def threshold(similarity: Tensor) -> float:
 
 
 def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
-    """Tell which nodes messages of the first nodes reach in so many steps, themselves included.
+    """Return which nodes messages of the start nodes reach in so many steps, these included.
 
     Args:
         edge_index: int64 [2, E].
@@ -83,13 +83,13 @@ def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
 
 
 def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
-    """Find the high-influence neighbourhood: nodes near the deleted ones whose features would change much.
+    """Return the high-influence neighbourhood: nodes near the deleted ones whose features would change much.
 
     Args:
         x: float [n, F].
         edge_index: int64 [2, E].
         gone: bool [n], the deleted nodes.
-        hops: How far their messages go.
+        hops: Range of their messages.
 
     Returns:
         bool [n]; no deleted node is among them.

@@ -1,4 +1,4 @@
-"""MEGU: forgetting and holding evolve together in one fine-tuning of all parameters."""
+"""MEGU: forgetting and preserving evolve together in one fine-tuning of all parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from unlearnbench_megu.losses import forgetting, holding
 
 
 class MEGU(PostHoc):
-    """Fine-tunes all parameters, with a linear operator on the logits that is trained beside them.
+    """Fine-tunes all parameters jointly with a linear operator on the logits.
 
-    On the deleted nodes the operator is driven away from what the network predicted, and draws
-    the network along; on the nodes they had influence on both are held to it.
+    On the deleted nodes the operator is pushed away from the network's original predictions and
+    pulls the network along; on the nodes that they influenced both are kept at them.
     """
 
     name = "megu"
@@ -50,8 +50,8 @@ def fine_tune(
         network: A stack of one network.
         task: With the nodes of the request.
         request: The nodes to forget.
-        retained: The task without them; its seed is what chance depends on.
-        params: How.
+        retained: The task without them; the source of seeds.
+        params: Parameters of the fine-tuning.
 
     Returns:
         Both losses of each step, forgetting and holding.
@@ -60,32 +60,32 @@ def fine_tune(
     gone = torch.isin(graph.ids, request.ids)
     near = influenced(graph.x, graph.edge_index, gone, params.hops)
     ((_, original),) = network.predict([graph])
-    said = original.argmax(dim=1)
+    predicted = original.argmax(dim=1)
     linked = gone[graph.edge_index].any(dim=0)
     unlinked = replace(graph, edge_index=graph.edge_index[:, ~linked])
 
     operator = drawn_operator(graph.num_classes, retained.generator("megu", "operator")).to(task.device)
     noise = Noise([retained.key("megu", "dropout")], task.device)
     optimiser = torch.optim.SGD([*network.parameters(), *operator.parameters()], lr=params.lr)
-    ask, losses = network.answering([unlinked], noise), list[tuple[float, float]]()
+    evaluate, losses = network.answering([unlinked], noise), list[tuple[float, float]]()
     for noise.step in retained.epochs(params.epochs):
-        ((_, logits),) = ask()
+        ((_, logits),) = evaluate()
         operated: Tensor = operator(logits)
-        forget = forgetting(logits[gone], operated[gone], said[gone])
-        hold = holding(logits[near], operated[near], said[near])
+        forget = forgetting(logits[gone], operated[gone], predicted[gone])
+        hold = holding(logits[near], operated[near], predicted[near])
         optimiser.zero_grad()
         (params.kappa * forget + hold).backward()
         optimiser.step()
         losses.append((float(forget.detach()), float(hold.detach())))
-    # What is left would be a gradient made of the request.
+    # The last gradient depends on the request.
     optimiser.zero_grad()
     retained.count(steps=params.epochs, node_epochs=params.epochs * graph.num_nodes)
     return losses
 
 
 def drawn_operator(num_classes: int, generator: torch.Generator) -> nn.Linear:
-    """Draw the operator, C logits to C, as `torch.nn.Linear` starts: uniform within 1 / sqrt(C)."""
-    # Its own initialisation would draw from the global generator.
+    """Draw the operator, C logits to C, initialised as `torch.nn.Linear`: uniform within 1 / sqrt(C)."""
+    # The module's own initialisation would use the global generator.
     operator: nn.Linear = nn.utils.skip_init(nn.Linear, num_classes, num_classes)
     with torch.no_grad():
         for parameter in operator.parameters():

@@ -1,4 +1,4 @@
-"""Partitioners of general use that cut few edges: a streaming one, and METIS."""
+"""General partitioners that cut few edges: a streaming one, and METIS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear deterministic greedy: nodes arrive one by one and join their neighbours while there is room."""
+"""Linear deterministic greedy: nodes arrive one by one and join most of their neighbours while there is room."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from unlearnbench_partitioners.streaming import place
 class Ldg(Partitioner):
     """The streaming partition of Stanton and Kliot.
 
-    Nodes arrive in the order of a keyed hash of their ids. A node looks at the edges to nodes
-    that came before: a partition kept after a request still depends on nodes that were forgotten.
+    Nodes arrive in the order of a keyed hash of their ids. A node's shard depends on its edges to
+    earlier nodes: a partition kept after a request still depends on forgotten nodes.
     """
 
     name = "ldg"
@@ -36,10 +36,10 @@ class Ldg(Partitioner):
     params: Params
 
     def partition(self, task: Task, num_shards: int) -> Tensor:
-        """Let the training nodes arrive one by one; see `Partitioner.partition`."""
+        """Place the training nodes one by one; see `Partitioner.partition`."""
         n = task.graph.num_nodes
         low, high = shard_bounds(n, num_shards, self.params.slack)
         order = torch.sort(seeds.keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
-        nobody = torch.full((n,), -1, dtype=torch.int64)
+        unplaced = torch.full((n,), -1, dtype=torch.int64)
         starts, members = neighbours(task.graph)
-        return place(order, starts, members, nobody, num_shards, low, high).to(task.device)
+        return place(order, starts, members, unplaced, num_shards, low, high).to(task.device)

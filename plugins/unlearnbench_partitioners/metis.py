@@ -1,4 +1,4 @@
-"""METIS, and what it takes to keep its shards within the limits."""
+"""METIS, with a repair step that keeps its shards within the limits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Scheme = Literal["kway", "recursive"]
 class Metis(Partitioner):
     """Cuts as few edges as METIS can.
 
-    It looks at edges alone: a partition kept after a request still depends on the edges of
-    nodes that were forgotten.
+    It uses edges alone: a partition kept after a request still depends on the edges of forgotten
+    nodes.
     """
 
     name = "metis"
@@ -56,7 +56,7 @@ class Metis(Partitioner):
         n = task.graph.num_nodes
         low, high = shard_bounds(n, num_shards, settings.slack)
         starts, members = (t.cpu() for t in neighbours(task.graph))
-        # METIS draws 32 bits.
+        # METIS takes seeds of 32 bits.
         seed = task.key("metis") % 2**31
         shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed)
         free = release(starts, members, shard, num_shards, low, high)
@@ -73,8 +73,8 @@ def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack:
         members: int64 [m], from `neighbours`.
         num_shards: S.
         scheme: `kway` or `recursive`.
-        slack: How much larger than n/S it lets a shard become; it does not always keep to that.
-        cuts: Partitions tried.
+        slack: Tolerated excess of a shard over n/S, which METIS may exceed.
+        cuts: Number of partitions to try.
         seed: In [0, 2^31).
 
     Returns:
@@ -85,11 +85,11 @@ def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack:
     import pymetis
 
     kind = pymetis.zero_copy_dtype()
-    found = pymetis.part_graph(
+    result = pymetis.part_graph(
         num_shards,
         pymetis.CSRAdjacency(starts.numpy().astype(kind, copy=False), members.numpy().astype(kind, copy=False)),
         recursive=scheme == "recursive",
         # METIS takes the tolerance in thousandths, at least one.
         options=pymetis.Options(ufactor=max(1, round(1000 * slack)), ncuts=cuts, seed=seed),
     )
-    return torch.from_numpy(np.asarray(found.vertex_part, dtype=np.int64).copy())
+    return torch.from_numpy(np.asarray(result.vertex_part, dtype=np.int64).copy())

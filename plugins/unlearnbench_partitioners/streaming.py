@@ -1,4 +1,4 @@
-"""Placing nodes one after the other, each where most of its neighbours are, within limits on sizes."""
+"""Greedy placement of nodes where most of their neighbours are, within limits on sizes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def place(
 ) -> Tensor:
     """Place nodes by the linear deterministic greedy rule (Stanton and Kliot, KDD 2012, section 3).
 
-    A node goes to the open shard with the largest (neighbours there) (1 - size / high); ties: to
-    the smallest, then the lowest. A shard is open while it holds fewer than `high` nodes and enough
-    nodes are left to fill every other shard up to `low`. Costs O(E + n S).
+    A node goes to the open shard with the largest (neighbours there) (1 - size / high); ties: the
+    smallest, then the lowest shard. A shard is open while it holds fewer than `high` nodes and
+    enough nodes remain to fill every other shard up to `low`. Takes O(E + n S).
 
     Args:
-        order: int64 [k], the nodes to place, in the order they arrive.
+        order: int64 [k], the nodes to place, in order of arrival.
         starts: int64 [n + 1], from `neighbours`.
         members: int64 [m], from `neighbours`.
-        shard: int64 [n], where the others are; -1 for the nodes of `order`.
+        shard: int64 [n], the shards of the other nodes; -1 for the nodes of `order`.
         num_shards: S.
         low: Smallest size of a shard.
         high: Largest size; there must be room for all between the limits.
@@ -28,7 +28,7 @@ def place(
     Returns:
         int64 [n], on the CPU.
     """
-    # A last column takes the neighbours that are nowhere yet.
+    # The last column counts the neighbours not placed yet.
     placed = torch.where(shard < 0, num_shards, shard).cpu().numpy().copy()
     begins, ends = starts.cpu().numpy(), members.cpu().numpy()
     sizes = np.bincount(placed, minlength=num_shards + 1)[:num_shards]
@@ -36,7 +36,7 @@ def place(
     closed = sizes >= (low if len(order) == missing else high)
     for arrived, node in enumerate(order.tolist()):
         near = np.bincount(placed[ends[begins[node] : begins[node + 1]]], minlength=num_shards + 1)[:num_shards]
-        # Times `high`, so that equal values are equal; of these the smallest shard, by a step that outweighs no value.
+        # In integers, so that equal values are equal; ties go to the smallest shard, by less than a unit of value.
         value = near * (high - sizes) * (high + 1) - sizes
         value[closed] = np.iinfo(np.int64).min
         best = int(value.argmax())
@@ -51,11 +51,11 @@ def place(
 
 
 def release(starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low: int, high: int) -> Tensor:
-    """Take out of shards that are too large what must go, and what shards that are too small still lack.
+    """Return nodes to remove from shards so that all shards can be filled within the limits.
 
-    What is above `high` goes; then, while too few went to fill all shards up to `low`, the largest
-    shards give one node after the other. A shard gives the nodes with fewest neighbours in it
-    first (ties: the lower node), by the neighbours they had before anything went.
+    Nodes above `high` are removed; then, while these are too few to fill all shards up to `low`, the
+    largest shards give up one node after the other. A shard gives up the nodes with fewest
+    neighbours in it first (ties: the lower node), by the neighbours before any removal.
 
     Args:
         starts: int64 [n + 1], from `neighbours`.

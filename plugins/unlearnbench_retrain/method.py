@@ -26,18 +26,18 @@ class Retrain(Unlearner):
             self._train(task)
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Train a new network on what is left."""
+        """Train a new network on the retained nodes."""
         with retained.phase("retrain"):
             self._train(retained)
 
     def predict(self, query: Query) -> Tensor:
-        """Pass messages over all retained nodes: the two views are the same for one network."""
+        """Predict over all retained nodes: the two views are the same for one network."""
         graph = query.context(self._ids)
         ((_, logits),) = self._network.predict([graph])
         return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Give the network's parameters."""
+        """Return the network's parameters."""
         return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
 
     def _train(self, task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Baselines that know nothing of graphs: SCRUB and gradient ascent."""
+"""Baselines that are not specific to graphs: SCRUB and gradient ascent."""
 
 from __future__ import annotations
 
@@ -13,5 +13,11 @@ def register_unlearners(register: Register) -> None:
         "scrub",
         f"{where}.scrub:SCRUB",
         summary="A student that leaves its teacher on the request and follows it elsewhere.",
+        look=("#AA4499", "plus"),
     )
-    register("gradient-ascent", f"{where}.ascent:GradientAscent", summary="A few steps up the loss of the request.")
+    register(
+        "gradient-ascent",
+        f"{where}.ascent:GradientAscent",
+        summary="A few steps up the loss of the request.",
+        look=("#6657B5", "cross"),
+    )

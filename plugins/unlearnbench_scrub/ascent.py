@@ -1,4 +1,4 @@
-"""Gradient ascent: a few steps up the loss of what is to be forgotten, and nothing else."""
+"""Gradient ascent: a few steps that increase the loss of the request, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unlearnbench.gnn import Networks
 
 
 class GradientAscent(PostHoc):
-    """Climbs the mean cross-entropy of the request's nodes, so few steps that the rest of the network stays good."""
+    """Ascends the mean cross-entropy of the request's nodes for so few steps that accuracy elsewhere is preserved."""
 
     name = "gradient-ascent"
     version = 1
@@ -20,13 +20,13 @@ class GradientAscent(PostHoc):
     claim = Claim.APPROXIMATE
 
     class Params(ComponentParams):
-        """How far."""
+        """Steps and learning rate."""
 
         steps: int = Field(default=2, ge=1, description="Steps of Adam.")
         lr: float = Field(default=0.001, gt=0, description="Learning rate.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Climb in place."""
+        """Ascend in place."""
         climb(network, task, request, retained, self.params)
         return network
 
@@ -36,29 +36,29 @@ def climb(
 ) -> list[float]:
     """Change a network's parameters in place.
 
-    Messages pass over the graph from before the request, without dropout.
+    Messages pass over the graph before the request, without dropout.
 
     Args:
         network: A stack of one network.
         task: With the nodes of the request.
         request: The nodes to forget.
         retained: The task without them.
-        params: How far.
+        params: Steps and learning rate.
 
     Returns:
         The loss before each step.
     """
     graph = task.graph
     at = graph.positions(request.ids)
-    ask, losses = network.answering([graph]), list[float]()
+    evaluate, losses = network.answering([graph]), list[float]()
     optimiser = torch.optim.Adam(network.parameters(), lr=params.lr, maximize=True)
     for _ in range(params.steps):
-        loss = functional.cross_entropy(ask()[0][1][at], graph.y[at])
+        loss = functional.cross_entropy(evaluate()[0][1][at], graph.y[at])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
-    # What is left would be a gradient made of the request.
+    # The last gradient depends on the request.
     optimiser.zero_grad()
     retained.count(steps=params.steps, node_epochs=params.steps * graph.num_nodes)
     return losses

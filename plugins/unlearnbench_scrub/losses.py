@@ -8,22 +8,22 @@ from torch.nn import functional
 
 
 def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """Give the mean divergence KL(teacher || student), times the temperature squared, as in distillation.
+    """Return the mean divergence KL(teacher || student), times the squared temperature, as in distillation.
 
     Args:
         teacher: float [n, C], logits, a constant.
         student: float [n, C], logits.
-        temperature: What both are divided by.
+        temperature: Divides both.
     """
-    wanted = torch.log_softmax(teacher / temperature, dim=1)
-    found = torch.log_softmax(student / temperature, dim=1)
-    return functional.kl_div(found, wanted, reduction="batchmean", log_target=True) * temperature**2
+    target = torch.log_softmax(teacher / temperature, dim=1)
+    log_probs = torch.log_softmax(student / temperature, dim=1)
+    return functional.kl_div(log_probs, target, reduction="batchmean", log_target=True) * temperature**2
 
 
 def following(
     teacher: Tensor, student: Tensor, labels: Tensor, alpha: float, gamma: float, temperature: float
 ) -> Tensor:
-    """Give what a minimising step goes down: alpha KL + gamma cross-entropy.
+    """Return the loss of a minimising step: alpha KL + gamma cross-entropy.
 
     Args:
         teacher: float [n, C], logits of the retained nodes, a constant.

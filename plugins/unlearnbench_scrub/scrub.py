@@ -1,4 +1,4 @@
-"""SCRUB: the network is taught by its former self, to disobey on the request and to obey elsewhere."""
+"""SCRUB: the network diverges from its former self on the request and follows it elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Losses = list[tuple[float | None, float]]
 
 
 class SCRUB(PostHoc):
-    """Takes turns: away from the teacher on the request, towards it and the labels on what is retained."""
+    """Alternates steps away from the teacher on the request and towards it and the labels on retained nodes."""
 
     name = "scrub"
     version = 1
@@ -23,7 +23,7 @@ class SCRUB(PostHoc):
     claim = Claim.APPROXIMATE
 
     class Params(ComponentParams):
-        """How it is taught."""
+        """Steps, learning rate and weights of the losses."""
 
         epochs: int = Field(default=10, ge=1, description="Minimising steps, each over all retained nodes.")
         max_steps: int = Field(
@@ -46,24 +46,24 @@ def teach(
     """Change a network's parameters in place.
 
     Args:
-        teacher: A stack of one network; asked once, at the start, so that it may be the student itself.
+        teacher: A stack of one network; evaluated only at the start, so that it may be the student itself.
         student: A stack of one network.
         task: With the nodes of the request.
         request: The nodes to forget.
-        retained: The task without them; its seed is what chance depends on.
-        params: How.
+        retained: The task without them; the source of seeds.
+        params: Parameters of the training.
 
     Returns:
-        For each epoch the divergence on the request, None where no maximising step was made, and
-        what the minimising step went down, both from before the step.
+        For each epoch the divergence on the request, None without a maximising step, and the loss
+        of the minimising step, both before the step.
     """
     former, graph = task.graph, retained.graph
     at = former.positions(request.ids)
     on_request: Tensor = teacher.predict([former])[0][1][at]
-    elsewhere = teacher.predict([graph])[0][1]
+    on_retained = teacher.predict([graph])[0][1]
 
-    # The student drops entries, so that it differs from its teacher at the start: where they are
-    # equal, their divergence has no slope.
+    # Dropout makes the student differ from its teacher at the start: where they are equal, the
+    # gradient of their divergence is zero.
     noises = [Noise([retained.key("scrub", what)], task.device) for what in ("forget", "retain")]
     forget, retain = student.answering([former], noises[0]), student.answering([graph], noises[1])
     optimiser = torch.optim.Adam(student.parameters(), lr=params.lr)
@@ -73,13 +73,13 @@ def teach(
         for noise in noises:
             noise.step = epoch
         if epoch < ascents:
-            apart = divergence(on_request, forget()[0][1][at], params.temperature)
-            away = float(apart.detach())
-            _step(optimiser, -apart)
-        loss = following(elsewhere, retain()[0][1], graph.y, params.alpha, params.gamma, params.temperature)
+            distance = divergence(on_request, forget()[0][1][at], params.temperature)
+            away = float(distance.detach())
+            _step(optimiser, -distance)
+        loss = following(on_retained, retain()[0][1], graph.y, params.alpha, params.gamma, params.temperature)
         _step(optimiser, loss)
         losses.append((away, float(loss.detach())))
-    # What is left would be a gradient made of data that may have to be forgotten.
+    # The last gradient depends on data that may have to be forgotten.
     optimiser.zero_grad()
     node_epochs = ascents * former.num_nodes + params.epochs * graph.num_nodes
     retained.count(steps=ascents + params.epochs, node_epochs=node_epochs)

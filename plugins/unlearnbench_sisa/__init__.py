@@ -1,4 +1,4 @@
-"""SISA: shards by chance, members combined without learning."""
+"""SISA: random shards, members combined without learning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unlearnbench import Register, hookimpl
 
 @hookimpl
 def register_partitioners(register: Register) -> None:
-    """Announce the partitioners that look at no data."""
+    """Announce the partitioners that use no data."""
     where = "unlearnbench_sisa.partitioners"
     register("random", f"{where}:Random", summary="A shuffle cut into near-equal shards.")
     register("hash", f"{where}:Hash", summary="A keyed hash of each node's id; sizes vary.")
@@ -26,4 +26,9 @@ def register_aggregators(register: Register) -> None:
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce SISA."""
-    register("sisa", "unlearnbench_sisa.method:Sisa", summary="Random shards, mean of the members' probabilities.")
+    register(
+        "sisa",
+        "unlearnbench_sisa.method:Sisa",
+        summary="Random shards, mean of the members' probabilities.",
+        look=("#0072B2", "circle"),
+    )

@@ -28,7 +28,7 @@ class Mean(Aggregator):
 class MeanLog(Aggregator):
     """The mean of log-probabilities, normalised: a geometric mean.
 
-    What public code of GraphEraser calls the mean.
+    The public code of GraphEraser calls it the mean.
     """
 
     name = "mean_log"

@@ -1,4 +1,4 @@
-"""SISA: a choice of parts, and slices."""
+"""SISA, with slices."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Parameters = dict[str, Tensor]
 
 
 class Sisa(Sharded):
-    """Random shards, mean of probabilities; members trained slice by slice.
+    """Random shards, mean of probabilities, members trained slice by slice.
 
-    Step r trains a member on the first r slices of its shard, from where step r - 1 left it. To
-    forget, a member goes back to the checkpoint before the first slice that held something of the
-    request, and takes the later steps anew.
+    Step r trains a member on the first r slices of its shard, starting from the result of step
+    r - 1. To forget, a member goes back to the checkpoint before the first slice that held a part
+    of the request, and repeats the later steps.
     """
 
     name = "sisa"
@@ -31,7 +31,7 @@ class Sisa(Sharded):
     named_by_parts = False
 
     class Params(Sharded.Params):
-        """The parts of SISA, and the slices of a shard."""
+        """Shards, partitioner, aggregator and slices."""
 
         partitioner: Spec = part("partitioner", "random", "Deals training nodes into shards.")
         aggregator: Spec = part("aggregator", "mean", "Combines the members' predictions.")
@@ -44,24 +44,24 @@ class Sisa(Sharded):
         self._checkpoints: dict[int, dict[int, Parameters]] = {}
 
     def slices_of(self, ids: Tensor, task: Task) -> Tensor:
-        """Give each node its slice, int64 in [0, slices); it must not depend on other nodes.
+        """Return each node's slice, int64 in [0, slices), which must not depend on other nodes.
 
         Args:
             ids: int64, of any shape.
-            task: Gives the key.
+            task: The source of the key.
         """
         return hashed_slice_of(ids, task.key("slices"), self.slices)
 
     def fit(self, task: Task) -> None:
-        """Train from scratch: no checkpoint of an earlier training counts."""
+        """Train from scratch, without checkpoints of an earlier training."""
         self._checkpoints = {}
         super().fit(task)
 
     def locate(self, request: Request, retained: Task) -> list[int]:
-        """Name the shards that were hit, and drop the checkpoints that saw something of the request."""
+        """Return the affected shards, and drop the checkpoints that saw part of the request."""
         held = self.kept()["partition"]
         hit = super().locate(request, retained)
-        # One row a node, or the two ends of an edge, which is there from the later end's slice on.
+        # A row is a node or the two ends of an edge, which is present from the later end's slice on.
         rows = request.ids.reshape(len(request.ids), -1).to(held.device)
         slices = self.slices_of(rows, retained).amax(dim=1)
         left = self.kept()["partition"]
@@ -80,9 +80,9 @@ class Sisa(Sharded):
         return hit
 
     def train_members(self, task: Task, graphs: Sequence[Graph], shards: Sequence[int]) -> Networks:
-        """Train members slice by slice, each from its last checkpoint on, all that take a step in lockstep.
+        """Train members slice by slice, each from its last checkpoint, in lockstep at each step.
 
-        A step over slices that hold no node is left out.
+        A step over empty slices is skipped.
         """
         slices = [self.slices_of(graph.ids, task) for graph in graphs]
         begin = [
@@ -104,7 +104,7 @@ class Sisa(Sharded):
         return self._step(task, self.slices - 1, epochs[-1], graphs, shards)
 
     def extra_state(self, shards: Sequence[int]) -> Mapping[str, Tensor]:
-        """Give the checkpoints of some shards: `3/1/conv1.weight` of slice 1 of shard 3."""
+        """Return the checkpoints of some shards: `3/1/conv1.weight` of slice 1 of shard 3."""
         return {
             f"{shard}/{number}/{name}": value
             for shard in shards
@@ -113,7 +113,7 @@ class Sisa(Sharded):
         }
 
     def set_extra_state(self, shards: Sequence[int], values: Mapping[str, Tensor], device: torch.device) -> None:
-        """Take checkpoints in."""
+        """Replace the checkpoints of some shards."""
         for shard in shards:
             self._checkpoints.pop(shard, None)
         for path, value in values.items():

@@ -1,4 +1,4 @@
-"""Partitioners that look at ids alone."""
+"""Partitioners that use ids alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from unlearnbench import Partitioner, Task, seeds
 
 
 class Random(Partitioner):
-    """Shuffle the nodes and cut the shuffle into shards whose sizes differ by at most one.
+    """Shuffles the nodes and splits them into shards whose sizes differ by at most one.
 
-    Were a node missing beforehand, the shuffle would deal every later node anew: forgetting is
-    exact given the partition, not exact.
+    If a node had been missing, the shuffle would assign other nodes differently: forgetting is
+    exact given the partition, but not exact.
     """
 
     name = "random"
@@ -22,7 +22,7 @@ class Random(Partitioner):
     uses_data = False
 
     def partition(self, task: Task, num_shards: int) -> Tensor:
-        """Deal the nodes out by chance."""
+        """Assign the nodes at random."""
         n = task.graph.num_nodes
         order = torch.randperm(n, generator=task.generator("random-partition"))
         shard = torch.empty(n, dtype=torch.int64)
@@ -32,10 +32,10 @@ class Random(Partitioner):
 
 
 class Hash(Partitioner):
-    """Give each node the shard that a keyed hash of its permanent id names.
+    """Assigns each node to a shard by a keyed hash of its permanent id.
 
-    No node's shard depends on another node, so the partition of what is retained is that of a
-    run that never saw the forgotten nodes. Sizes are binomial; a shard may be empty.
+    No node's shard depends on another node, so that the partition of the retained nodes is that of
+    a run that never saw the forgotten nodes. Sizes are binomial; a shard may be empty.
     """
 
     name = "hash"

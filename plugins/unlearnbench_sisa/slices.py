@@ -1,4 +1,4 @@
-"""Slices of a shard: which slice a node is in, and how long each step over slices lasts."""
+"""Slices of a shard: the slice of each node, and the epochs of each step."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from torch import Tensor
 
 from unlearnbench import seeds
 
-# A keyed hash is cut to 32 bits, so that no product or bound leaves int64.
+# A keyed hash is truncated to 32 bits, so that no product or bound overflows int64.
 _BITS = 32
 
 
 def slice_of(places: Tensor, total: int, slices: int) -> Tensor:
-    """Cut a range of places into slices of equal width, the remainder in the last one.
+    """Split a range of places into slices of equal width, with the remainder in the last one.
 
     Every place is in a slice; with fewer places than slices the last slices are empty.
 
     Args:
         places: int64, each in [0, total).
-        total: How many places there are.
+        total: Number of places.
         slices: R.
 
     Returns:
@@ -29,7 +29,7 @@ def slice_of(places: Tensor, total: int, slices: int) -> Tensor:
 
 
 def hashed_slice_of(ids: Tensor, key: int, slices: int) -> Tensor:
-    """Give each node the slice that a keyed hash of its id falls into: no other node matters.
+    """Return each node's slice by a keyed hash of its id, independent of other nodes.
 
     Args:
         ids: int64, permanent node ids.
@@ -44,12 +44,12 @@ def hashed_slice_of(ids: Tensor, key: int, slices: int) -> Tensor:
 
 
 def slice_epochs(epochs: int, slices: int) -> list[int]:
-    """Give the epochs of each step, so that all steps cost what training without slices does.
+    """Return the epochs of each step, so that all steps together cost as much as training without slices.
 
-    Step r goes over the first r of R slices. With e epochs a step, the steps see
+    Step r trains on the first r of R slices. With e epochs per step, the steps see
     e (1 + 2 + ... + R) / R times the shard, which is `epochs` times for e = 2 epochs / (R + 1)
     (Bourtoule et al., 2021, section IV). The epochs up to and including step r are
-    2 r epochs / (R + 1), rounded half up; a step gets what is added to those before, and at
+    2 r epochs / (R + 1), rounded half up; a step gets the difference to the step before, and at
     least one.
 
     Args:

@@ -4,6 +4,8 @@ import pytest
 
 import unlearnbench
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("dataset", "methods", "least", "forgotten", "train"),

@@ -56,7 +56,7 @@ def counted(limit, work):
 
 
 def operations(counter, phase=""):
-    return sum(product.operations * number for product, number in counter.found[phase].items())
+    return sum(product.operations * number for product, number in counter.counts[phase].items())
 
 
 DENSE = 2 * 3 * 4 * 5
@@ -116,7 +116,7 @@ def test_products_belong_to_the_innermost_phase(limit):
             a @ a
             a @ a
         a @ a
-    assert {phase: sum(found.values()) for phase, found in counter.found.items()} == {
+    assert {phase: sum(found.values()) for phase, found in counter.counts.items()} == {
         "unlearn/retrain": 2,
         "unlearn": 1,
     }
@@ -147,7 +147,7 @@ def test_the_plain_call_is_the_product_that_was_seen(limit):
         lambda: torch.sparse.sampled_addmm(matrix, a, torch.ones(4, 4), beta=0.0),
     ):
         counter = counted(limit, work)
-        ((product, number),) = counter.found[""].items()
+        ((product, number),) = counter.counts[""].items()
         assert number == 1
         found, expected = limit.plain_call(product, counter.matrices.get(product))(), work()
         assert found.dtype == expected.dtype
@@ -170,9 +170,9 @@ def test_counting_changes_nothing_and_finds_the_phases(limit):
     for name in limit.METHODS:
         method = resolve(load_catalogue(), "unlearner", name)
         first, second = (limit.count(method, task, request) for _ in range(2))
-        assert first.found == second.found
+        assert first.counts == second.counts
         phases[name] = set(limit.phase_seconds(method, task, request, rounds=1))
-        assert {phase for phase, found in first.found.items() if found} <= {*limit.PHASES}
+        assert {phase for phase, found in first.counts.items() if found} <= {*limit.PHASES}
     assert phases.pop("retrain") == {"train", "unlearn/retrain"}
     assert all(found == {*limit.PHASES} for found in phases.values())
 

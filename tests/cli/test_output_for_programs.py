@@ -216,6 +216,7 @@ def test_every_epoch_of_training_is_told(method: str, phases: dict[str, set[int]
     }
 
 
+@pytest.mark.slow
 def test_without_a_terminal_nothing_moves_and_an_interruption_says_how_to_go_on(tmp_path: Path) -> None:
     started = tmp_path / "started"
     process = Process(

@@ -345,6 +345,7 @@ SHADOWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["script", "module"])
 def test_modules_in_the_current_folder_are_not_imported(how: str, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("unlearnbench.exe" if os.name == "nt" else "unlearnbench")

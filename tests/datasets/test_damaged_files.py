@@ -47,6 +47,7 @@ def test_a_truncated_torch_file_is_named(tmp_path: Path) -> None:
         load_graph(File(File.Params(path=str(path))), tmp_path)
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_empty_root_fetch_each_file_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-c", JOB, str(tmp_path / "root"), str(log)]

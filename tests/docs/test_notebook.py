@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from repository import ROOT, SAMPLES
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = ROOT / "examples" / "own_graph.ipynb"
 
 

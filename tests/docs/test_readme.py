@@ -59,6 +59,7 @@ def test_the_readme_has_commands_of_every_kind() -> None:
     assert {line.split()[0] for line in FENCED} == {"make", "pip", "unlearnbench"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_every_command_of_the_readme_one_after_the_other_in_an_empty_folder(
     command: Any, install: Write, tmp_path: Path
@@ -78,6 +79,7 @@ CATALOGUE = load_catalogue(only=["unlearnbench"])
 OURS = {entry.name: CATALOGUE.load(entry) for entry in CATALOGUE.all("unlearner")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_every_method_of_ours_runs_with_no_option_at_all(command: Any, tmp_path: Path) -> None:
     runnable = [name for name, cls in OURS.items() if cls.models is None]

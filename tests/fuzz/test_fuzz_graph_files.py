@@ -299,6 +299,7 @@ odd_edges = st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count -
 odd_labels = st.lists(st.sampled_from([0, 0, 1, 2, 2, 4, -1]), min_size=count, max_size=count)
 
 
+@pytest.mark.slow
 @given(
     odd_ids,
     odd_edges,

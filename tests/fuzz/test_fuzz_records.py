@@ -131,6 +131,7 @@ replacements = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(list(places(PLAIN))), replacements), min_size=1, max_size=2),
     st.booleans(),

@@ -12,11 +12,14 @@ from unlearnbench.testing.graphs import toy_graph, toy_task
 
 # Sixteen columns leave a rest beyond whole vectors, which torch computes entry by entry.
 NARROW = ["gcn[hidden=16]", "gat[hidden=16,heads=2]", "gatv2[hidden=16,heads=2]"]
+CASES = [*((model, density) for model in MODELS for density in (None, 0.05)), *((model, None) for model in NARROW)]
+# The others are tried at each change too, among networks of other densities.
+QUICK = ("gcn", "gat", "gcn[hidden=16]")
 
 
 @pytest.mark.parametrize(
     ("model", "density"),
-    [*((model, density) for model in MODELS for density in (None, 0.05)), *((m, None) for m in NARROW)],
+    [pytest.param(*case, marks=[] if case[0] in QUICK else pytest.mark.slow) for case in CASES],
 )
 def test_a_network_has_the_same_bits_alone_among_3_and_among_20(model, density):
     task = toy_task(model=model, epochs=100)
@@ -44,6 +47,7 @@ def test_a_network_has_the_same_bits_among_networks_of_other_densities(model):
             assert torch.equal(value, alone.state(0)[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_two_threads_give_the_bits_of_one(model):
     task = toy_task(model=model, epochs=3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unlearnbench.datasets.base import edge_statistics
 from unlearnbench.graph import Graph
 from unlearnbench.graph.edge_keys import is_loop, pair_keys, unique_keys, without_loops
-from unlearnbench.unlearning.partitioning import neighbours
+from unlearnbench.graph.neighbours import neighbours
 
 
 def multigraph(seed: int, n: int, edges: int, undirected: bool) -> Graph:

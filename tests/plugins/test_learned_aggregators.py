@@ -23,7 +23,7 @@ from unlearnbench_aggregators.attention import dropped
 from unlearnbench_aggregators.network import AttentionNetwork
 from unlearnbench_aggregators.stacking import Stacking, regress, with_others
 from unlearnbench_grapheraser import pools
-from unlearnbench_graphrevoker.fusion import Design, Fusion, silence
+from unlearnbench_graphrevoker.fusion import Design, Fusion, masked
 
 CATALOGUE = load_catalogue()
 OURS = ["attention", "stacking"]
@@ -367,7 +367,7 @@ def test_local_views_out_of_fold_by_hand(form: Any) -> None:
     fusion = Fusion(3, 2, 2, Design(local=form, temperature=1.0), rng())
     scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     heard = torch.tensor([[True, True, False], [False, True, True]])
-    silenced = silence(scores, heard)
+    silenced = masked(scores, heard)
     torch.testing.assert_close(
         fusion.weights(silenced)[0], torch.tensor([1 / (1 + math.e), math.e / (1 + math.e), 0.0])
     )

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from unlearnbench.component import Spec
 from unlearnbench.gnn import GCN
 from unlearnbench.graph import Graph
+from unlearnbench.graph.neighbours import neighbours
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training
 from unlearnbench.testing.graphs import toy_graph
-from unlearnbench.unlearning.partitioning import checked_partition, neighbours, partition_statistics, shard_bounds
+from unlearnbench.unlearning.partitioning import checked_partition, partition_statistics, shard_bounds
 from unlearnbench_grapheraser.blpa import Blpa, grant, start_balanced, wishes
 from unlearnbench_grapheraser.capacity import size_limits
 from unlearnbench_partitioners.ldg import Ldg

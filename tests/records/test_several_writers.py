@@ -29,6 +29,7 @@ def write_cells(root: str, writer: int) -> None:
         store.save(make_record("retrain", repetition, shard=writer / 10), {"ids": np.arange(writer)})
 
 
+@pytest.mark.slow
 def test_eight_writers_of_25_cells_and_of_25_common_ones(command: Any, tmp_path: Path) -> None:
     root = tmp_path / "out"
     context = multiprocessing.get_context("spawn")
@@ -64,6 +65,7 @@ def test_eight_writers_of_25_cells_and_of_25_common_ones(command: Any, tmp_path:
     assert sisa["n"] == str(WRITERS * CELLS)
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_store_do_not_harm_each_other(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

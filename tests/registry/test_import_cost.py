@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 from command_line import command, install
 from repository import ROOT
 
@@ -51,6 +52,7 @@ print(len(found), len(ABSENT & {name.partition(".")[0] for name in sys.modules})
 """
 
 
+@pytest.mark.slow
 def test_every_built_in_class_is_imported_without_add_ons_and_without_a_look_at_cuda() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "0", "CC": "/nowhere/cc", "CXX": "/nowhere/cxx"}
     done = subprocess.run(

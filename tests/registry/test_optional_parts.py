@@ -260,6 +260,7 @@ def test_every_extra_that_is_named_exists() -> None:
     assert {path: extras - known for path, extras in named.items() if extras - known} == {}
 
 
+@pytest.mark.slow
 def test_built_in_methods_need_no_compiled_add_on(tmp_path: Path) -> None:
     script = textwrap.dedent("""
         import sys

@@ -15,7 +15,8 @@ from record_samples import make_record
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.report.figures.colours import CONTROL, HEAT, LOOKS, SHAPES, look, luminance
+from unlearnbench.registry.looks import SHAPES
+from unlearnbench.report.figures.colours import CONTROL, HEAT, PALETTE, find_looks, luminance
 from unlearnbench.report.figures.series import heats, lines, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import frame_of
@@ -49,6 +50,9 @@ def no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gc.collect", lambda *_: 0)
 
 
+LOOKS = find_looks(load_catalogue())
+
+
 def seen(colour: str, by: str) -> Any:
     shares = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
     linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
@@ -68,17 +72,18 @@ def group(records: list[Record]) -> Aggregate:
 
 
 def test_every_method_of_the_package_has_a_look_of_its_own() -> None:
-    assert set(LOOKS) == set(load_catalogue().names("unlearner"))
-    assert len(set(LOOKS.values())) == len(LOOKS)
+    assert set(LOOKS.announced) == set(load_catalogue().names("unlearner"))
+    assert len(set(LOOKS.announced.values())) == len(LOOKS.announced)
     # One colour is one method's; controls share a grey.
-    colours = [one.colour for one in LOOKS.values() if one.colour != CONTROL]
+    colours = [one.colour for one in LOOKS.announced.values() if one.colour != CONTROL]
     assert len(set(colours)) == len(colours)
+    assert set(PALETTE) == set(colours) - {LOOKS.of("retrain").colour}
 
 
 def test_colours_are_told_apart_by_people_who_do_not_see_all_of_them() -> None:
-    always = [LOOKS[name].colour for name in ("retrain", "sisa", "grapheraser", "graphrevoker")]
+    always = [LOOKS.of(name).colour for name in ("retrain", "sisa", "grapheraser", "graphrevoker")]
     assert min(apart(one, other) for one, other in itertools.combinations(always, 2)) > 0.08
-    for one, other in itertools.combinations(LOOKS.values(), 2):
+    for one, other in itertools.combinations(LOOKS.announced.values(), 2):
         assert one.shape != other.shape or apart(one.colour, other.colour) > 0.06, (one, other)
     steps = [luminance(colour) for colour in HEAT]
     assert steps == sorted(steps)
@@ -86,11 +91,11 @@ def test_colours_are_told_apart_by_people_who_do_not_see_all_of_them() -> None:
 
 
 def test_a_strange_method_looks_the_same_whatever_stands_beside_it() -> None:
-    assert look("stranger") == look("stranger")
-    assert len({look(f"stranger-{at}") for at in range(40)}) > 20
+    assert LOOKS.of("stranger") == LOOKS.of("stranger")
+    assert len({LOOKS.of(f"stranger-{at}") for at in range(40)}) > 20
     for name in ("stranger", "other", ""):
-        assert look(name).shape in SHAPES
-        assert look(name).colour not in (CONTROL, LOOKS["retrain"].colour)
+        assert LOOKS.of(name).shape in SHAPES
+        assert LOOKS.of(name).colour not in (CONTROL, LOOKS.of("retrain").colour)
 
 
 # --- numbers
@@ -186,14 +191,14 @@ def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float)
     records = [make_record("sharded", label=name, params={"at": at}) for at, name in enumerate(names)]
     (group,) = group_records(frame_of(records))
     found = aggregate(group)
-    figure = time_figure(found, width)
+    figure = time_figure(found, LOOKS, width)
     FigureCanvasAgg(figure).draw()
     (legend,) = figure.legends
     box = legend.get_window_extent()
     assert min(box.x0, box.y0) >= 0
     assert box.x1 <= figure.bbox.x1
     assert all(box.y1 <= panel.get_tightbbox().y0 for panel in figure.axes)
-    figure = phases_figure(found, width)
+    figure = phases_figure(found, LOOKS, width)
     FigureCanvasAgg(figure).draw()
     for panel in figure.axes:
         panels = panel.get_window_extent()
@@ -225,15 +230,15 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
     from unlearnbench.report.figures.figures import cost_figure, phases_figure, time_figure
 
     found = group([one for name, (score, seconds) in METHODS.items() for one in spread(name, score, seconds)])
-    expected = {look(name).colour.upper(): SHAPES[look(name).shape] for name in METHODS}
-    for panel in time_figure(found, 7.0).axes:
+    expected = {LOOKS.of(name).colour.upper(): SHAPES[LOOKS.of(name).shape] for name in METHODS}
+    for panel in time_figure(found, LOOKS, 7.0).axes:
         assert {colour: mark for colour, mark in colours_of(panel).items() if colour in expected} == expected
-    for panel in phases_figure(found, 3.35).axes:
+    for panel in phases_figure(found, LOOKS, 3.35).axes:
         assert {to_hex(bar.get_facecolor()).upper() for bar in panel.patches} == set(expected)
     records = [deletions(count, name, 1.0 + count) for name in ("retrain", "sisa") for count in (1, 16)]
     (curve,) = find_curves(frame_of(records))
-    (panel,) = cost_figure(curve, 3.35).axes
-    assert {look("retrain").colour.upper(), look("sisa").colour.upper()} <= set(colours_of(panel))
+    (panel,) = cost_figure(curve, LOOKS, 3.35).axes
+    assert {LOOKS.of("retrain").colour.upper(), LOOKS.of("sisa").colour.upper()} <= set(colours_of(panel))
 
 
 def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
@@ -243,7 +248,7 @@ def test_the_cost_figure_marks_where_retrain_is_as_fast() -> None:
     records = [deletions(count, "retrain", 1.0) for count in (1, 16)]
     records += [deletions(1, "sisa", 0.25), deletions(16, "sisa", 2.0)]
     (curve,) = find_curves(frame_of(records))
-    figure = cost_figure(curve, 3.35)
+    figure = cost_figure(curve, LOOKS, 3.35)
     (panel,) = figure.axes
     (ring,) = [line for line in panel.lines if line.get_markerfacecolor() == "none"]
     assert (list(ring.get_xdata()), list(ring.get_ydata())) == ([curve.even["sisa"]], [1.0])

@@ -23,10 +23,13 @@ webdriver = pytest.importorskip(
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="no chromium with its driver here: apt-get install chromium chromium-driver (Debian)",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER),
+        reason="no chromium with its driver here: apt-get install chromium chromium-driver (Debian)",
+    ),
+]
 FOCUSABLE = "a[href], button, select, summary, [tabindex='0']"
 
 

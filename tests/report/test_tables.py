@@ -230,11 +230,8 @@ def test_a_method_that_forgets_nothing_is_said_to_be_one_and_never_marked() -> N
     noop = [make_record("noop", r, shard=0.9 + by, full=0.83 + by, claim=claim) for r, by in enumerate(WOBBLE)]
     table = only(build([*reference(), *noop, *revoker()], "utility"))
     (note,) = [note for note in table.notes if note.startswith("noop forgets nothing")]
-    assert (
-        "after a request of 0.5 % of nodes it differs from Retrain by 6.00 (6.00 to 6.00) points in view shard" in note
-    )
+    assert "6.00 (6.00 to 6.00) points in view shard" in note
     assert "-1.00 (-1.00 to -1.00) points in view full" in note
-    assert "whether data is gone the audits measure" in note
     assert not any(table.shown["method"][at] == "noop" for at, _ in table.marked)
     assert "forgets nothing;" not in said(only(build([*reference(), *revoker()], "utility")))
 
@@ -558,8 +555,6 @@ def test_poison_table() -> None:
     assert (row["recovery"], row["recovery, fresh"]) == ("0.50", "1.00")
     assert line(table, method="retrain", view="full")["recovery"] == "NA"
     assert line(table, method="sisa", view="shard")["recovery"] == "NA"
-    assert "forgetting 100 injected nodes" in table.caption
-    assert "less than 0.5 points" in said(table)
 
 
 def test_a_repetition_that_lacks_a_moment_does_not_count() -> None:

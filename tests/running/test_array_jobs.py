@@ -136,6 +136,7 @@ def test_a_dataset_that_changed_meanwhile_is_refused(command: Any, tmp_path: Pat
         worker.work(replace(order, cell=plain))
 
 
+@pytest.mark.slow
 def test_three_array_jobs_do_every_cell_once(command: Any, tmp_path: Path) -> None:
     arguments = ("run", "-m", "steady,twin", *SMALL, "--repetitions", "3", "--out", "out")
     (tmp_path / "work").mkdir()
@@ -226,6 +227,7 @@ def test_a_shard_without_a_cell_is_told(command: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_no_process_of_a_cell_outlives_its_run(command: Any, tmp_path: Path, number: signal.Signals, code: int) -> None:

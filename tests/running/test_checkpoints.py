@@ -59,6 +59,7 @@ def register_metrics(register):
 METHOD = "sisa[num_shards=4,slices=2]"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a kill as POSIX has it")
 def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,8 @@ from unlearnbench.running.backends import dask_cells, dask_members, dask_worker
 from unlearnbench.running.config import make_config
 from unlearnbench.unlearning import sharded
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 # Starting Python, torch and dask in several processes takes long on a machine that has other work.

@@ -29,6 +29,7 @@ TWELVE = ("-m", "steady,twin", *SMALL, "--repetitions", "4")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
+@pytest.mark.slow
 @POSIX
 def test_ten_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
@@ -210,6 +211,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @POSIX
 def test_a_process_of_a_cell_that_cannot_save_its_record_stops_the_run(tmp_path: Path) -> None:
     write_distribution(tmp_path / "site", "ub-toys", TOYS)

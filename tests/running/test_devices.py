@@ -88,6 +88,7 @@ RUN = """
 """
 
 
+@pytest.mark.slow
 def test_neither_an_import_nor_a_run_on_the_cpu_starts_cuda(tmp_path: Path) -> None:
     script = textwrap.dedent(GPU_THAT_MUST_NOT_BE_TOUCHED + EVERY_MODULE + RUN)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -59,6 +59,7 @@ def same(one: unlearnbench.Record, other: unlearnbench.Record) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
+@pytest.mark.slow
 def test_every_wrong_method_has_its_status_and_the_others_are_unharmed(
     bad: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_other_runtime_errors_are_not_taken_for_a_lack_of_memory() -> None:
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
+@pytest.mark.slow
 @POSIX
 def test_what_ends_the_process_of_a_cell_or_never_returns_is_recorded(
     bad: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,6 +237,7 @@ def belongs(process: psutil.Process, group: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @POSIX
 def test_records_of_isolated_cells_equal_the_others_but_for_times(bad: Any, tmp_path: Path) -> None:
     # `draws` takes its numbers from the global generators, which another cell has used before.

@@ -63,12 +63,14 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return outcome(tmp_path_factory.mktemp("usual"), PYTHONHASHSEED="0")
 
 
+@pytest.mark.slow
 def test_hash_seed_locale_c_and_two_threads_change_no_record(usual: dict[str, Any], tmp_path: Path) -> None:
     # With threads that spin while they wait this takes minutes on a busy machine.
     found = outcome(tmp_path, threads=2, PYTHONHASHSEED="1", LC_ALL="C", LANG="C", OMP_WAIT_POLICY="passive")
     assert found == usual
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("locale") is None, reason="no command `locale` that lists what is installed")
 def test_a_locale_with_decimal_commas_changes_no_record(usual: dict[str, Any], tmp_path: Path) -> None:
     name = comma_locale()
@@ -84,6 +86,7 @@ def test_numbers_are_written_and_read_with_points_whatever_the_locale(monkeypatc
     assert [render(build_tables(frame), style) for style in FORMATS] == before
 
 
+@pytest.mark.slow
 def test_memory_of_many_cells_is_that_of_few() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "stress.py"), "--cells", "30", "--first", "10", "--epochs", "2"],

@@ -14,24 +14,23 @@ from unlearnbench.task import Training
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph
 from unlearnbench.unlearning import Unlearner
 
+CATALOGUE = load_catalogue()
 FORGET = Forget(0.02)
 GRAPH = toy_graph(num_nodes=200, edges=900, first_id=FIRST_ID)
 
 
 def surroundings():
-    catalogue = load_catalogue()
-    metrics = [resolve(catalogue, "metric", name) for name in catalogue.names("metric")]
+    metrics = [resolve(CATALOGUE, "metric", name) for name in CATALOGUE.names("metric")]
     return RunContext(torch.device("cpu"), 1, "m-test", metrics, {"packages": {}, "plugins": {}})
 
 
 def cell(method, graph=GRAPH, forget=FORGET, **changes):
-    catalogue = load_catalogue()
-    spec = method if isinstance(method, Spec) else resolve(catalogue, "unlearner", method)
+    spec = method if isinstance(method, Spec) else resolve(CATALOGUE, "unlearner", method)
     made = Cell(
         Protocol(forget=forget),
-        resolve(catalogue, "dataset", "digits"),
+        resolve(CATALOGUE, "dataset", "digits"),
         graph.checksum(),
-        resolve(catalogue, "model", "gcn"),
+        resolve(CATALOGUE, "model", "gcn"),
         spec,
         Training(epochs=8),
         0,

@@ -11,6 +11,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
+CATALOGUE = load_catalogue()
 METHODS = [
     "retrain",
     "sisa[num_shards=5]",
@@ -37,12 +38,12 @@ def marked_graph():
 def setting():
     graph = marked_graph()
     train = graph.ids[torch.arange(150) % 10 < 7]
-    task = toy_task(graph.induced(train), epochs=6)
+    task = toy_task(graph.induced(train), epochs=6, catalogue=CATALOGUE)
     return graph, task, Request(train[[2, 30, 31, 77]])
 
 
 def fitted(text, task):
-    method = resolve(load_catalogue(), "unlearner", text).build()
+    method = resolve(CATALOGUE, "unlearner", text).build()
     method.fit(task)
     return method
 

@@ -386,7 +386,7 @@ FAULTS = {
     ("aggregator", DividesBySize): (["empty-shards"], "crashes: ZeroDivisionError.*wrong_plugins.py, in "),
     ("aggregator", HearsTheDead): (["empty-shards"], "A retired member still counts"),
     ("aggregator", NormalisesOverNodes): (["row-by-row"], "A row depends on other rows"),
-    ("aggregator", GoesOnLearning): (["from-scratch"], "A second fit\\(\\) is not as the first: bias"),
+    ("aggregator", GoesOnLearning): (["from-scratch"], "A second fit\\(\\) differs from the first: bias"),
     ("unlearner", IgnoresTheRequest): (["heeds-the-request"], "It ignores the request: it claims approximate"),
     ("unlearner", GivesNaN): (["answers"], "isolated nodes.*values that are not finite"),
     ("unlearner", CountsTheClassesItSees): (["answers"], "gave float32 \\[6, 1\\], expected float \\[6, 3\\]"),

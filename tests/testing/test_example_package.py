@@ -7,8 +7,11 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
 from fresh_environments import OFFLINE, fresh_environment, needs_pip, run
 from repository import ROOT
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = sorted((ROOT / "examples").glob("unlearnbench-example-*"))
 

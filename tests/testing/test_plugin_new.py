@@ -53,6 +53,7 @@ def test_a_package_is_whole_and_short(kind: str, written: dict[str, Path]) -> No
         assert "$" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_package_passes_its_own_tests(written: dict[str, Path]) -> None:
     """Found by their entry points, as pip would write them; one run of pytest for all."""
     for folder in written.values():
@@ -86,6 +87,7 @@ def test_every_package_is_clean_for_ruff(written: dict[str, Path]) -> None:
             assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_every_package_is_clean_for_mypy(written: dict[str, Path], tmp_path: Path) -> None:
     """With the settings of `make check`, whose cache is there when that has run."""
     cache = ROOT / ".mypy_cache"

@@ -14,6 +14,8 @@ import pytest
 from fresh_environments import OFFLINE, environment, lines_that_show_packages, needs_pip
 from repository import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "tutorial_plugin.md").read_text(encoding="utf-8")
 BLOCK = re.compile(
     r"(?:<!-- (?P<mark>file|exit): (?P<value>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S

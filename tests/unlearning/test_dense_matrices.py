@@ -58,6 +58,7 @@ print("partition", peak_gib())
 QUICK = ("random", "bekm[embedding=propagated,rounds=1]", "blpa[rounds=1]", "ldg")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the peak is read as POSIX has it")
 def test_two_hundred_thousand_nodes_are_partitioned_and_partly_forgotten_in_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE, *QUICK], capture_output=True, text=True, check=False)

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 @options.debug
 def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
     """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
-    found = findings(data_root, disable_plugins)
+    report = findings(data_root, disable_plugins)
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        click.echo(json.dumps(report, indent=1))
         return
-    for heading, text in _lines(found):
+    for heading, text in _lines(report):
         click.echo(f"{heading:<11} {text}")
 
 
 def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
-    """Look around.
+    """Collect what the machine and the installation have.
 
     Args:
-        data_root: Where datasets lie; None: where they lie by default.
+        data_root: The folder of datasets; None: the default.
         disable: Plugins or distributions that are not imported.
 
     Returns:
@@ -70,30 +70,30 @@ def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    machine, names, root = found["machine"], found["nvml"], found["data_root"]
+def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    machine, names, root = report["machine"], report["nvml"], report["data_root"]
     yield "machine", f"{machine['id']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     system = f"{machine['os']} {machine['os_release']}"
     yield "system", f"{system}, Python {machine['python']}, BLAS {machine['blas']}"
-    for name, version in found["packages"].items():
+    for name, version in report["packages"].items():
         yield "package", f"{name} {version or 'not installed'}"
-    yield "devices", ", ".join(found["devices"])
+    yield "devices", ", ".join(report["devices"])
     yield "NVML", ", ".join(names) if names else "no GPU is reported; GPU columns stay empty"
-    yield "memory", f"peak resident memory is read by {found['memory']}"
-    yield "METIS", f"pymetis is {found['metis']}"
-    yield "threads", f"torch would use {found['threads']} by itself; runs use --threads, 1 by default"
+    yield "memory", f"peak resident memory is read by {report['memory']}"
+    yield "METIS", f"pymetis is {report['metis']}"
+    yield "threads", f"torch would use {report['threads']} by itself; runs use --threads, 1 by default"
     yield "data root", f"{root['path']}{'' if root['exists'] else ' (not there yet)'}"
-    for name, presence in found["datasets"].items():
+    for name, presence in report["datasets"].items():
         yield "dataset", f"{name}: {presence}"
-    for line in found["needs"]:
+    for line in report["needs"]:
         yield "need", line
-    for plugin in found["plugins"]:
-        said = f": {plugin['reason']}" if plugin["reason"] else ""
-        yield "plugin", f"{plugin['name']} ({plugin['distribution']} {plugin['version']}) {plugin['status']}{said}"
+    for plugin in report["plugins"]:
+        reason = f": {plugin['reason']}" if plugin["reason"] else ""
+        yield "plugin", f"{plugin['name']} ({plugin['distribution']} {plugin['version']}) {plugin['status']}{reason}"
 
 
 def _needs(catalogue: Catalogue) -> Iterator[str]:
-    """Say of each component that needs more than its distribution whether it is there."""
+    """Describe the requirements of all components, and whether they are installed."""
     from unlearnbench.errors import UsageError
     from unlearnbench.registry.requirements import requirements_of
 
@@ -102,7 +102,7 @@ def _needs(catalogue: Catalogue) -> Iterator[str]:
             try:
                 needs = requirements_of(catalogue.load(entry))
             except UsageError as error:
-                if kind != "dataset":  # told where datasets are listed
+                if kind != "dataset":  # reported where datasets are listed
                     yield f"{kind} {entry.name}: cannot be used: {error.message}"
             else:
                 for need in needs:
@@ -110,11 +110,11 @@ def _needs(catalogue: Catalogue) -> Iterator[str]:
 
 
 def _presence(catalogue: Catalogue, entry: Entry, root: Path) -> str:
-    """Say whether the files of a dataset are there; a plugin that is broken is a finding, not the end."""
+    """Describe whether the files of a dataset are there; a broken plugin is reported and ends nothing."""
     from unlearnbench.errors import UsageError
 
     try:
-        found: str = catalogue.load(entry)().presence(root)
+        presence: str = catalogue.load(entry)().presence(root)
     except UsageError as error:
         return f"cannot be used: {error.message}"
-    return found
+    return presence

@@ -75,8 +75,8 @@ def verify(
         if as_json:
             click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
         raise
-    said = "The leaderboard agrees with its records."
-    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else said)
+    message = "The leaderboard agrees with its records."
+    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
     return EXIT_OK
 
 
@@ -93,19 +93,19 @@ def _recompute(
     catalogue = load_catalogue()
     report_problems(catalogue)
 
-    def tell(one: Recomputed) -> None:
+    def show(one: Recomputed) -> None:
         click.echo("\n".join(one.lines()), err=as_json)
 
-    found = recompute(results, number, seed, catalogue, data_root, offline, tell)
-    same = sum(one.agrees for one in found)
-    refused = sum(bool(one.refusal) for one in found)
-    counts = f"{same} the same, {len(found) - same - refused} different, {refused} not computed"
+    cells = recompute(results, number, seed, catalogue, data_root, offline, show)
+    same = sum(one.agrees for one in cells)
+    refused = sum(bool(one.refusal) for one in cells)
+    counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
     if as_json:
-        cells = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in found]
-        click.echo(json.dumps({"seed": seed, "cells": cells}, indent=1))
+        plain = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in cells]
+        click.echo(json.dumps({"seed": seed, "cells": plain}, indent=1))
     else:
-        click.echo(f"{len(found)} cells, drawn with --seed {seed}: {counts}.")
-    return EXIT_OK if same == len(found) else EXIT_FAILED_CELLS
+        click.echo(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
+    return EXIT_OK if same == len(cells) else EXIT_FAILED_CELLS
 
 
 @command.command("submit")

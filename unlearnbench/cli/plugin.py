@@ -86,7 +86,7 @@ def check(
     for result in check_component(spec, catalogue, model, data_root):
         results.append(result)
         if not as_json:
-            _tell(result, debug)
+            _show(result, debug)
     failed = sum(result.status == "failed" for result in results)
     if as_json:
         click.echo(json.dumps(_plain(spec, results), indent=1))
@@ -100,7 +100,7 @@ def _kind(kind: str) -> str:
     return "unlearner" if kind == "method" else kind
 
 
-def _tell(result: Result, debug: bool) -> None:
+def _show(result: Result, debug: bool) -> None:
     click.echo(f"{result.status:<8}{result.rule}: {result.promise}")
     if result.skipped:
         click.echo(f"          {result.skipped}")

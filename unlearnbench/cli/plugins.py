@@ -23,8 +23,8 @@ def command(as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> Non
         click.echo(json.dumps([dataclasses.asdict(plugin) for plugin in catalogue.plugins], indent=1))
         return
     for plugin in catalogue.plugins:
-        said = f"  {plugin.reason}" if plugin.reason else ""
-        click.echo(f"{plugin.name}  ({plugin.distribution} {plugin.version})  {plugin.status}{said}")
+        reason = f"  {plugin.reason}" if plugin.reason else ""
+        click.echo(f"{plugin.name}  ({plugin.distribution} {plugin.version})  {plugin.status}{reason}")
         for component in plugin.components:
             click.echo(f"  {component}")
     for notice in catalogue.notices:

@@ -103,7 +103,7 @@ def command(
         style = "json"
     if html or figures:
         _refuse_options_of_tables(context)
-        _write_whole(results, html, figures, wanted)
+        _write_page_and_figures(results, html, figures, wanted)
     else:
         _write_table(results, table, style, against, figure, wanted)
 
@@ -124,7 +124,7 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
             raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
         check_figure(figure)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same problems are told below, one line each
+        warnings.simplefilter("ignore")  # the same problems are printed below, one line each
         frame = load_audits(results) if reads == "audits" else load_records(results)
         audits = _audits(results) if reads == "both" else None
     frame = _selected(frame, wanted)
@@ -136,8 +136,8 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
         draw_poison(tables, figure)
 
 
-def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
-    """Write the page and the figures, and say where they are."""
+def _write_page_and_figures(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
+    """Write the page and the figures, and print their paths."""
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.figures import check_figures, write_figures
     from unlearnbench.report.page import check_page, write_page
@@ -147,7 +147,7 @@ def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted:
     if figures:
         check_figures(figures)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same problems are told below, one line each
+        warnings.simplefilter("ignore")  # the same problems are printed below, one line each
         frame = load_records(results)
         audits = _audits(results) if html else None
     frame = _selected(frame, wanted)
@@ -161,7 +161,7 @@ def _write_whole(results: Path, html: Path | None, figures: Path | None, wanted:
 
 
 def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
-    """Keep what is asked for; names are looked up only where there are any."""
+    """Return the selected records; the catalogue is loaded only if names have to be looked up."""
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report.frame.selection import select
 
@@ -169,7 +169,7 @@ def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
 
 
 def _audits_of(audits: pd.DataFrame | None, wanted: Selection) -> pd.DataFrame | None:
-    """Keep the audits of what is asked for, if there are any; an experiment has none of its own."""
+    """Return the selected audits, if there are any; experiments have no audits of their own."""
     from unlearnbench.errors import NothingMatchedError
 
     try:
@@ -196,7 +196,7 @@ def _warn(frame: pd.DataFrame) -> None:
 
 
 def _audits(results: Path) -> pd.DataFrame | None:
-    """Read what audits found, if any ran into this folder."""
+    """Read the records of audits in this folder, if there are any."""
     from unlearnbench.errors import NothingMatchedError
     from unlearnbench.report.tables.audits import load_audits
 

@@ -74,8 +74,8 @@ def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]
 
         entry = find_table(catalogue, name)
         against = [each.against for each in catalogue.all("table") if each.name == entry.name and each.against]
-        more: dict[str, Any] = {"reads": entry.reads, "against": against}
-        more["experiments"] = list(experiments_with(entry.name, catalogue))
+        makers = list(experiments_with(entry.name, catalogue))
+        more: dict[str, Any] = {"reads": entry.reads, "against": against, "experiments": makers}
     else:
         entry = catalogue.find(kind, name)
         found = find_experiment(name, catalogue)
@@ -100,16 +100,16 @@ def _listed(value: Any) -> str:
 
 
 def describe(spec: Spec) -> dict[str, Any]:
-    """Say what a component is, as plain JSON values.
+    """Describe a component as plain JSON values.
 
     Args:
         spec: The component with its parameters.
 
     Returns:
         `name`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
-        `default_preset`; of an unlearner whose modules are there `claim`, `claim_reason`, `forgets` and
+        `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
         `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
-        `parameters` of its own. What does not apply or is not known is null.
+        `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
 
@@ -131,7 +131,7 @@ def describe(spec: Spec) -> dict[str, Any]:
     if spec.kind == "dataset":
         size = str(cls.size) if hasattr(cls, "size") else None
         described |= {"license": cls.license or None, "source": cls.source or None, "size": size}
-    # What lacks a module may not even be made.
+    # Without its requirements it may not even be built.
     if spec.kind == "unlearner" and all(need.is_met for _, need in needs):
         method = spec.build()
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}

@@ -8,7 +8,7 @@ import click
 
 from unlearnbench.cli import options
 
-# As `unlearnbench.records.store` has it, which is imported only when the command runs.
+# Equals `STALE_SECONDS` of `unlearnbench.records.store`, which is imported only when the command runs.
 HOUR = 3600.0
 
 

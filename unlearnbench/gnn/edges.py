@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unlearnbench.graph.neighbours import row_starts
+
 # Keeps the denominator of a softmax from zero, as `torch_geometric.utils.softmax` does.
 _TINY = 1e-16
 
@@ -28,8 +30,7 @@ class Ends:
         self.index = index
         self.num_rows = num_rows
         self.order = torch.sort(index, stable=True).indices
-        self.starts = torch.zeros(num_rows + 1, dtype=torch.int64, device=index.device)
-        torch.cumsum(torch.bincount(index, minlength=num_rows), dim=0, out=self.starts[1:])
+        self.starts = row_starts(torch.bincount(index, minlength=num_rows))
         # MKL takes 32-bit indices; others would be converted at every product.
         self.short_starts = self.starts.to(torch.int32)
         self.short_order = self.order.to(torch.int32)

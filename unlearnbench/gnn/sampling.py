@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.graph import Graph
+from unlearnbench.graph.neighbours import row_entries, row_starts
 
 
 class NeighbourSampler:
@@ -25,8 +26,7 @@ class NeighbourSampler:
         source, target = graph.edge_index
         order = torch.argsort(target, stable=True)
         self._sources = source[order]
-        self._starts = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=source.device)
-        torch.cumsum(torch.bincount(target, minlength=graph.num_nodes), dim=0, out=self._starts[1:])
+        self._starts = row_starts(torch.bincount(target, minlength=graph.num_nodes))
         # Position of each node in the current batch, -1 outside it; reset after each.
         self._place = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=source.device)
 
@@ -87,17 +87,13 @@ class NeighbourSampler:
         keys = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
         # The random keys are below one, so that each node's edges stay together.
         order = torch.argsort(owner + keys)
-        first = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=nodes.device)
-        torch.cumsum(torch.bincount(owner, minlength=len(nodes)), dim=0, out=first[1:])
+        first = row_starts(torch.bincount(owner, minlength=len(nodes)))
         rank = torch.arange(len(order), device=nodes.device) - first[owner[order]]
         chosen: Tensor = source[order[rank < fanout]]
         return chosen
 
     def _incoming(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges into nodes: positions of their sources, and the index in `nodes` of their targets."""
-        first = self._starts[nodes]
-        counts = self._starts[nodes + 1] - first
-        owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
-        before = torch.cumsum(counts, dim=0) - counts
-        entry = torch.arange(len(owner), device=nodes.device) + (first - before)[owner]
-        return self._sources[entry], owner
+        entries, starts = row_entries(self._starts, nodes)
+        owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), starts.diff())
+        return self._sources[entries], owner

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unlearnbench.graph.neighbours import row_starts
 from unlearnbench.graph.sparse_features import SparseRows, compressed
 from unlearnbench.graph.sparse_features import is_sparse_enough as is_sparse_enough
 
@@ -111,15 +112,13 @@ def block_diagonal(blocks: Sequence[SparseRows], places: Sequence[int], num_plac
     kind = _index_type(at, num_places * width)
     columns = torch.cat([block.columns.to(kind) + place * width for block, place in zip(blocks, places, strict=True)])
     values = torch.cat([block.values for block in blocks])
-    row_starts = torch.cat(starts).to(kind)
-    return SparseMatrix(_csr(row_starts, columns, values, (len(row_starts) - 1, num_places * width)))
+    all_starts = torch.cat(starts).to(kind)
+    return SparseMatrix(_csr(all_starts, columns, values, (len(all_starts) - 1, num_places * width)))
 
 
 def _compressed(row: Tensor, column: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
     order = torch.sort(row * shape[1] + column, stable=True).indices
-    counts = torch.bincount(row, minlength=shape[0])
-    starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
-    torch.cumsum(counts, dim=0, out=starts[1:])
+    starts = row_starts(torch.bincount(row, minlength=shape[0]))
     kind = _index_type(len(order), *shape)
     return _csr(starts.to(kind), column[order].to(kind), value[order], shape)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unlearnbench.graph.neighbours import row_entries, row_starts
+
 # Features with a smaller share of non-zeros than this are multiplied as sparse; measured break-even
 # of the two products on one thread lies between 0.1 and 0.3 for 64 columns.
 SPARSE_BELOW = 0.15
@@ -43,12 +45,8 @@ class SparseRows:
         Args:
             at: int64 [m].
         """
-        first = self.starts[at]
-        counts = self.starts[at + 1] - first
-        starts = _starts(counts)
-        entry = torch.arange(int(starts[-1]), device=at.device)
-        entry += torch.repeat_interleave(first - starts[:-1], counts, output_size=len(entry))
-        return SparseRows(starts, self.columns[entry], self.values[entry], self.num_columns)
+        entries, starts = row_entries(self.starts, at)
+        return SparseRows(starts, self.columns[entries], self.values[entries], self.num_columns)
 
     def dense(self) -> Tensor:
         """Return the dense matrix [n, num_columns]."""
@@ -66,7 +64,7 @@ def compressed(dense: Tensor) -> SparseRows:
     """Compress a dense matrix [n, m]."""
     row, column = torch.nonzero(dense, as_tuple=True)
     counts = torch.bincount(row, minlength=dense.shape[0])
-    return SparseRows(_starts(counts), column.to(torch.int32), dense[row, column], dense.shape[1])
+    return SparseRows(row_starts(counts), column.to(torch.int32), dense[row, column], dense.shape[1])
 
 
 def is_sparse_enough(dense: Tensor) -> bool:
@@ -76,9 +74,3 @@ def is_sparse_enough(dense: Tensor) -> bool:
 
 def _is_below(non_zeros: int, entries: int) -> bool:
     return entries > 0 and non_zeros < SPARSE_BELOW * entries
-
-
-def _starts(counts: Tensor) -> Tensor:
-    starts = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
-    torch.cumsum(counts, dim=0, out=starts[1:])
-    return starts

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from unlearnbench.graph.digest import update
+
 
 def member_of(name: str) -> str:
     """Return the group of a parameter: `members/003` of `members/003/conv1.weight`."""
@@ -21,16 +23,8 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
     hashes: dict[str, hashlib.blake2b] = {}
     for name in sorted(state):
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
-        add_tensor(digest, name, state[name])
+        update(digest, state[name], name)
     return {name: digest.hexdigest() for name, digest in hashes.items()}
-
-
-def add_tensor(digest: hashlib.blake2b | hashlib._Hash, name: str, tensor: Tensor) -> None:
-    """Add a tensor to a digest: its name, type, shape and bytes."""
-    value = tensor.detach().cpu().contiguous()
-    digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-    # As bytes: numpy lacks some of torch's types.
-    digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def is_finite(state: Mapping[str, Tensor]) -> bool:

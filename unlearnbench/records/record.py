@@ -50,7 +50,7 @@ class SchemaVersionError(UnlearnbenchError):
 
 
 class Phase(TypedDict, total=False):
-    """Time and memory of one phase; a reading that could not be taken is null, and the record has the reason."""
+    """What one phase of a cell took; a reading that could not be had is null, with a reason beside it."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 

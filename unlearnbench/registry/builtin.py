@@ -33,7 +33,12 @@ TABLES = (
 @hookimpl
 def register_unlearners(register: Register) -> None:
     """Announce the combination of any partitioner with any aggregator."""
-    register("sharded", "unlearnbench.unlearning:Sharded", summary="Any partitioner with any aggregator.")
+    register(
+        "sharded",
+        "unlearnbench.unlearning:Sharded",
+        summary="Any partitioner with any aggregator.",
+        look=("#CC79A7", "up"),
+    )
 
 
 @hookimpl

@@ -23,7 +23,7 @@ import unlearnbench
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
-from unlearnbench.measure.digests import add_tensor
+from unlearnbench.graph.digest import update
 from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
 from unlearnbench.task import Task
 from unlearnbench.task.task import CheckpointStore, NoCheckpoints, ShardGroup, TrainedGroup
@@ -178,9 +178,9 @@ class PhaseCheckpoints:
         }
         digest = hashlib.sha256(canonical_json(plain).encode())
         for number, ids in enumerate(group.ids):
-            add_tensor(digest, f"ids/{number}", ids)
+            update(digest, ids, f"ids/{number}")
         for name, value in sorted(group.extra_state.items()):
-            add_tensor(digest, f"extra_state/{name}", value)
+            update(digest, value, f"extra_state/{name}")
         return digest.hexdigest()
 
 
@@ -191,7 +191,7 @@ def _checksum(graph: Graph) -> str:
     # Sparse features stay sparse: dense ones would take too much memory.
     digest = hashlib.sha256(f"{graph.num_classes}/{rows.num_columns}".encode())
     for tensor in (rows.starts, rows.columns, rows.values, graph.y, graph.edge_index, graph.ids):
-        add_tensor(digest, "", tensor)
+        update(digest, tensor)
     return digest.hexdigest()
 
 

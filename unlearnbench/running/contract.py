@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
-from unlearnbench.measure.digests import add_tensor
+from unlearnbench.graph.digest import update
 from unlearnbench.task import Query
 
 
@@ -77,7 +77,7 @@ class GuardedInputs:
 def _digest(value: Graph | Tensor) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for tensor in [value] if isinstance(value, Tensor) else _tensors(value):
-        add_tensor(digest, "", tensor)
+        update(digest, tensor)
     return digest.hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""What plugin authors test with: conformance classes, small graphs, and a search for what a method still holds.
+"""Test tools for plugin authors: conformance classes, small graphs, and a search for what a method still holds.
 
-`__init__.pyi` lists the public names. They are looked up when they are first used: only the
+`__init__.pyi` lists the public names. They are imported at first use: only the
 conformance classes need `pytest`.
 """
 

@@ -1,4 +1,4 @@
-"""A small cell to try audits on."""
+"""A small cell for trying audits."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def toy_subject(
     model: str = "gcn",
     catalogue: Catalogue | None = None,
 ) -> Subject:
-    """Make what an audit examines, on a small graph.
+    """Return the subject of an audit, on a small graph.
 
     Args:
-        method: A bracket, or a method looked up already.
+        method: A bracket, or a resolved method.
         graph: Default: `toy_graph()`.
         forget: Share of all nodes to forget.
-        epochs: Of training.
+        epochs: Epochs of training.
         model: A bracket.
         catalogue: Where components are found; default: all installed plugins.
     """
-    found = catalogue or load_catalogue()
+    components = catalogue or load_catalogue()
     graph = toy_graph() if graph is None else graph
-    spec = resolve(found, "unlearner", method) if isinstance(method, str) else method
+    spec = resolve(components, "unlearner", method) if isinstance(method, str) else method
     cell = Cell(
         Protocol(forget=Forget(forget)),
-        resolve(found, "dataset", "digits"),
+        resolve(components, "dataset", "digits"),
         graph.checksum(),
-        resolve(found, "model", model),
+        resolve(components, "model", model),
         spec,
         Training(epochs=epochs),
         repetition=0,
         seed=0,
         device="cpu",
     )
-    return Subject(cell, graph, torch.device("cpu"), lambda name: resolve(found, "unlearner", name))
+    return Subject(cell, graph, torch.device("cpu"), lambda name: resolve(components, "unlearner", name))

@@ -1,4 +1,4 @@
-"""Runs the rules of a component's kind, for `unlearnbench plugin check` and for the tests of plugin authors."""
+"""Runs the rules of a component's kind, for `unlearnbench plugin check` and for plugin authors' tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unlearnbench.testing.rules.base import MODEL, Case, Crashes, Result, Rule, 
 
 
 def rules_of(kind: str) -> tuple[Rule, ...]:
-    """List the rules of a kind, in the order in which they are tried.
+    """Return the rules of a kind, in the order in which they are tried.
 
     Args:
         kind: One of `hookspecs.KINDS`.
@@ -36,13 +36,13 @@ def check_component(
         spec: The component.
         catalogue: Where models, references and controls are found.
         model: The base model that methods train: a bracket.
-        data_root: Where datasets lie; default: as for a run.
+        data_root: The folder of datasets; default: as for a run.
 
     Yields:
-        What came of each rule, as soon as it is known.
+        The result of each rule, as soon as it is known.
 
     Raises:
-        UsageError: Something that the component needs is not installed.
+        UsageError: A requirement of the component is not installed.
     """
     check_requirements([spec])
     resolve(catalogue, "model", model)
@@ -59,7 +59,7 @@ def check_component(
 
 
 class Conformance:
-    """Base of the classes that a plugin's author subclasses: one test a rule.
+    """Base of the classes that plugin authors subclass: one test per rule.
 
     Attributes:
         spec: The component: a bracket.
@@ -73,12 +73,12 @@ class Conformance:
 
     @classmethod
     def catalogue(cls) -> Catalogue:
-        """Say where the component is looked up: among the installed plugins."""
+        """Return the catalogue with the component: all installed plugins."""
         return load_catalogue()
 
     @classmethod
     def case(cls) -> Case:
-        """Look the component up, once a class."""
+        """Return the component, looked up once per class."""
         if "_case" not in vars(cls) or cls._case is None:
             catalogue = cls.catalogue()
             spec = resolve(catalogue, cls.kind, cls.spec)
@@ -87,13 +87,13 @@ class Conformance:
         return cls._case
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make one test of each rule."""
+        """Generate one test for each rule."""
         if "rule" in metafunc.fixturenames:
             rules = rules_of(self.kind)
             metafunc.parametrize("rule", rules, ids=[rule.name for rule in rules])
 
     def test_conforms(self, rule: Rule) -> None:
-        """Try one rule; pytest tells its faults as `unlearnbench plugin check` does."""
+        """Try one rule; pytest shows its faults as `unlearnbench plugin check` does."""
         import pytest
 
         result = try_rule(rule, self.case(), toys(), Crashes())

@@ -1,4 +1,4 @@
-"""Small made-up graphs and tasks for tests."""
+"""Small synthetic graphs and tasks for tests."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Task, Training
 
-# Ids this large cannot be mistaken for positions: used as an index they raise.
+# Ids this large raise when they are mistaken for positions.
 FIRST_ID = 10**9
 
 
 def toy_graph(
     num_nodes: int = 60, num_classes: int = 3, num_features: int = 8, edges: int = 120, seed: int = 0, first_id: int = 0
 ) -> Graph:
-    """Make a graph of random undirected edges, mostly within classes, whose features tell the class.
+    """Return a graph of random undirected edges, mostly within classes, whose features indicate the class.
 
     Args:
-        num_nodes: Nodes; labels go round, so that every class occurs if there are enough.
+        num_nodes: Number of nodes; labels cycle through the classes.
         num_classes: Classes.
         num_features: Features, at least `num_classes`.
-        edges: Undirected edges drawn; loops and doubles are dropped.
-        seed: Of the generator.
+        edges: Undirected edges drawn; loops and duplicates are dropped.
+        seed: Seed of the generator.
         first_id: Ids are `first_id`, `first_id + 1`, ...
     """
     rng = torch.Generator().manual_seed(seed)
@@ -47,13 +47,13 @@ def toy_graph(
 def toy_task(
     graph: Graph | None = None, model: str = "gcn", epochs: int = 5, seed: int = 0, catalogue: Catalogue | None = None
 ) -> Task:
-    """Make a task of a few epochs on the CPU.
+    """Return a task of a few epochs on the CPU.
 
     Args:
         graph: Default: `toy_graph()`.
         model: A bracket.
-        epochs: Of training.
-        seed: The task's.
+        epochs: Epochs of training.
+        seed: Seed of the task.
         catalogue: Where the model is found; default: all installed plugins.
     """
     spec = resolve(catalogue or load_catalogue(), "model", model)
@@ -75,14 +75,14 @@ _ASKED = 6
 
 @dataclass(frozen=True, eq=False)
 class Toy:
-    """A small graph that a component is tried on.
+    """A small graph that components are tried on.
 
     Args:
         name: What is special about it.
-        whole: All nodes, in 3 classes; ids are no positions.
+        whole: The graph of all nodes, in 3 classes; ids are no positions.
         train: int64 [n], ids of the training nodes.
-        asked: int64 [6], ids of the nodes that are asked about: of no use in training.
-        num_shards: S, for what works with shards.
+        asked: int64 [6], ids of the nodes to predict, which are not trained on.
+        num_shards: S, for components with shards.
     """
 
     name: str
@@ -93,12 +93,12 @@ class Toy:
 
     @property
     def graph(self) -> Graph:
-        """Cut out the training nodes, anew at every call."""
+        """The subgraph of the training nodes, a new one at every call."""
         return self.whole.induced(self.train)
 
 
 def toys() -> dict[str, Toy]:
-    """Make the toy graphs, by their names."""
+    """Return the toy graphs by name."""
     made = [_toy(name) for name in TOYS]
     return {toy.name: toy for toy in made}
 

@@ -1,3 +1,3 @@
-"""Finds every tensor that can be reached from an object: what a method still holds."""
+"""Finds every tensor that is reachable from an object, to show what a method still holds."""
 
 from unlearnbench.audits.exactness.reach import reachable_tensors as reachable_tensors

@@ -1,5 +1,6 @@
 """What methods are built from: their base classes, partitioning, aggregation and influence steps."""
 
+from unlearnbench.graph.neighbours import neighbours
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
@@ -8,7 +9,6 @@ from unlearnbench.unlearning.partitioning import (
     Partitioner,
     assign_by_nodes,
     assign_by_pairs,
-    neighbours,
     shard_bounds,
 )
 from unlearnbench.unlearning.posthoc import PostHoc

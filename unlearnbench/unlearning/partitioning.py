@@ -12,7 +12,6 @@ from torch import Tensor
 from unlearnbench.component import Component
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 from unlearnbench.task import Task
 
 # Nodes considered first when shards are filled: a small part of a large graph, all of a small one.
@@ -127,23 +126,6 @@ def shard_bounds(num_nodes: int, num_shards: int, slack: float) -> tuple[int, in
     low = math.floor(round((1 - slack) * mean, 9))
     high = math.ceil(round((1 + slack) * mean, 9))
     return max(low, 1), high
-
-
-def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Return each node's neighbours, over edges of either direction, each once and never the node itself.
-
-    As for the size of a cut: a self-loop cannot be cut, and an edge stored twice is cut once.
-
-    Returns:
-        int64 [n + 1] and int64 [k], on the graph's device: node v's neighbours are
-        `members[starts[v]:starts[v + 1]]`, ascending.
-    """
-    n = graph.num_nodes
-    source, target = graph.edge_index
-    both = torch.cat([pair_keys(source, target, n), pair_keys(target, source, n)])
-    pairs = without_loops(unique_keys(both), n)
-    starts = torch.searchsorted(pairs, torch.arange(n + 1, device=pairs.device) * n)
-    return starts, pairs.remainder_(n)
 
 
 def assign_by_pairs(cost: Tensor, low: int, high: int) -> Tensor:

@@ -15,6 +15,7 @@ from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.trials import Run, Trials, outcome
 from unlearnbench.graph import Graph
+from unlearnbench.graph.digest import raw_bytes
 
 # Not a class of any graph, and small: code that counts classes makes a table of this length.
 _LEAST_LABEL = 10_007
@@ -181,9 +182,9 @@ def _parts(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
 
 
 def _digest(tensor: Tensor) -> str:
-    content = tensor.detach().cpu().contiguous().reshape(-1)
-    digest = hashlib.blake2b(f"{content.dtype}".encode(), digest_size=16)
-    digest.update(content.view(torch.uint8).numpy().tobytes())
+    # Without the shape, so that a reshaped copy is recognised.
+    digest = hashlib.blake2b(f"{tensor.dtype}".encode(), digest_size=16)
+    digest.update(raw_bytes(tensor))
     return digest.hexdigest()
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unlearnbench.graph.neighbours import both_directions, row_entries, row_starts
+
 AROUND = ("pairs", "largest", "ring pairs", "ring largest", "between", "cut")
 CONTENT = ("entropy", "own label", "likeness")
 FEATURES = (*AROUND, *(f"{name}, less matched" for name in AROUND), *CONTENT)
@@ -32,9 +34,8 @@ class Neighbourhoods:
 
 def undirected(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return every edge once in both directions, sorted by source, without self-loops: int64 [2, E]."""
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
-    both = torch.unique(torch.cat([source * num_nodes + target, target * num_nodes + source]))
-    return torch.stack([both // num_nodes, both % num_nodes])
+    keys = both_directions(edge_index, num_nodes)
+    return torch.stack([keys // num_nodes, keys % num_nodes])
 
 
 def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoods:
@@ -45,10 +46,9 @@ def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoo
         num_nodes: n.
         nodes: int64 [m], positions.
     """
-    degree = torch.bincount(edges[0], minlength=num_nodes)
-    start = degree.cumsum(dim=0) - degree
-    row, neighbour = _expand(torch.arange(len(nodes)), nodes, edges[1], start, degree)
-    at, end = _expand(torch.arange(len(row)), neighbour, edges[1], start, degree)
+    starts = row_starts(torch.bincount(edges[0], minlength=num_nodes))
+    row, neighbour = _expand(starts, edges[1], nodes)
+    at, end = _expand(starts, edges[1], neighbour)
     row_of_edge, through = row[at], neighbour[at]
     away = end != nodes[row_of_edge]
     row_of_edge, through, end = row_of_edge[away], through[away], end[away]
@@ -58,11 +58,10 @@ def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoo
     return Neighbourhoods(nodes, torch.stack([row, neighbour]), ring, torch.stack([row_of_edge, through, end]))
 
 
-def _expand(label: Tensor, nodes: Tensor, target: Tensor, start: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for every edge of some nodes the label of its source and its target."""
-    count = degree[nodes]
-    first = torch.repeat_interleave(start[nodes] - (count.cumsum(dim=0) - count), count)
-    return torch.repeat_interleave(label, count), target[first + torch.arange(int(count.sum()))]
+def _expand(starts: Tensor, target: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for every edge of some nodes the index in `nodes` of its source, and its target."""
+    entries, new_starts = row_entries(starts, nodes)
+    return torch.repeat_interleave(torch.arange(len(nodes)), new_starts.diff()), target[entries]
 
 
 def context(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:

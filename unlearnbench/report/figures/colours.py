@@ -3,37 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn.
-
-    Args:
-        colour: `#RRGGBB`; markers and bars have an outline in the colour of the text.
-        shape: A key of `SHAPES`.
-    """
-
-    colour: str
-    shape: str
-
-
-SHAPES = {
-    "circle": "o",
-    "square": "s",
-    "diamond": "D",
-    "up": "^",
-    "down": "v",
-    "left": "<",
-    "right": ">",
-    "plus": "P",
-    "cross": "X",
-    "star": "*",
-    "pentagon": "p",
-    "hexagon": "h",
-}
-"""Shape to the marker that matplotlib has for it."""
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.looks import SHAPES, Look
 
 CONTROL = "#9A9A9A"
 INK = "#1b1f24"
@@ -41,27 +16,20 @@ INK = "#1b1f24"
 
 # Blue, orange, green and pink by Okabe and Ito for what stands in most tables, told apart by people who do not see
 # all colours; nobody tells twelve colours apart, so each method has a shape of its own as well.
-LOOKS = {
-    "retrain": Look("#5A5A5A", "star"),
-    "sisa": Look("#0072B2", "circle"),
-    "grapheraser": Look("#E69F00", "square"),
-    "graphrevoker": Look("#009E73", "diamond"),
-    "sharded": Look("#CC79A7", "up"),
-    "gif": Look("#882255", "down"),
-    "gnndelete": Look("#56B4E9", "left"),
-    "megu": Look("#D55E00", "right"),
-    "scrub": Look("#AA4499", "plus"),
-    "idea": Look("#999933", "pentagon"),
-    "cgu": Look("#44AA99", "hexagon"),
-    "gradient-ascent": Look("#6657B5", "cross"),
-    "noop": Look(CONTROL, "circle"),
-    "noop-full": Look(CONTROL, "square"),
-    "utu": Look(CONTROL, "right"),
-    "retrain-leak": Look(CONTROL, "left"),
-    "random-init": Look(CONTROL, "down"),
-    "over-forget": Look(CONTROL, "cross"),
-}
-"""The looks of the methods that come with the package."""
+PALETTE = (
+    "#0072B2",
+    "#009E73",
+    "#44AA99",
+    "#56B4E9",
+    "#6657B5",
+    "#882255",
+    "#999933",
+    "#AA4499",
+    "#CC79A7",
+    "#D55E00",
+    "#E69F00",
+)
+"""Colours of methods that announce no look."""
 
 MOMENTS = {"clean": "#0072B2", "poisoned": "#D55E00", "unlearned": "#56B4E9", "fresh": "#F0E442"}
 """Colours of the moments of a poison."""
@@ -73,20 +41,38 @@ HEAT = ("#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C
 """Cividis in nine steps, from low to high: the same to people who do not see all colours."""
 
 
-def look(method: str) -> Look:
-    """Give the look of a method.
-
-    One that does not come with the package has the look its name gives, whatever else is drawn beside it.
+@dataclass(frozen=True)
+class Looks:
+    """How methods are drawn: as they were announced, else as their names give.
 
     Args:
-        method: The name of the component.
+        announced: Method to look.
     """
-    if method in LOOKS:
-        return LOOKS[method]
-    number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8], "big")
-    colours = sorted({one.colour for one in LOOKS.values()} - {CONTROL, LOOKS["retrain"].colour})
-    shapes = list(SHAPES)
-    return Look(colours[number % len(colours)], shapes[number // len(colours) % len(shapes)])
+
+    announced: Mapping[str, Look]
+
+    def of(self, method: str) -> Look:
+        """Return the look of a method, whatever else is drawn beside it.
+
+        Args:
+            method: The name of the component.
+        """
+        if method in self.announced:
+            return self.announced[method]
+        number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8], "big")
+        shapes = list(SHAPES)
+        return Look(PALETTE[number % len(PALETTE)], shapes[number // len(PALETTE) % len(shapes)])
+
+
+def find_looks(catalogue: Catalogue | None = None) -> Looks:
+    """Collect the looks that plugins announce; the looks of a name that two distributions have are not used.
+
+    Args:
+        catalogue: Where methods are looked up; default: all plugins.
+    """
+    entries = (catalogue or load_catalogue()).entries["unlearner"]
+    alone = {name: found[0].look for name, found in entries.items() if len(found) == 1}
+    return Looks({name: look for name, look in alone.items() if look is not None})
 
 
 def luminance(colour: str) -> float:

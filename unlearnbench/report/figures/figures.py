@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.report.figures.colours import HEAT, INK, SHADES, SHAPES, ink_on, look
+from unlearnbench.registry.looks import SHAPES, Look
+from unlearnbench.report.figures.colours import HEAT, INK, SHADES, Looks, find_looks, ink_on
 from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
@@ -75,20 +76,21 @@ def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], A
     Args:
         frame: What `load_records` gave.
     """
+    looks = find_looks()
     for group in group_records(frame):
         found = aggregate(group)
         if any(points(found, view)[0] for view in VIEWS):
-            yield f"f1-time {group.name}", partial(time_figure, found)
+            yield f"f1-time {group.name}", partial(time_figure, found, looks)
         if any(stacks(found, moment) for moment in PHASES):
-            yield f"phases {group.name}", partial(phases_figure, found)
+            yield f"phases {group.name}", partial(phases_figure, found, looks)
         for heat in heats(found):
             yield f"parts {group.name}", partial(heat_figure, heat)
     for curve in find_curves(frame):
         if lines(curve)[0]:
-            yield f"cost {curve.name}", partial(cost_figure, curve)
+            yield f"cost {curve.name}", partial(cost_figure, curve, looks)
 
 
-def time_figure(found: Aggregate, width: float) -> Any:
+def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
     """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
     figure, panels = _panels(width, 2, 2.1, sharey=True)
     shown: dict[str, Any] = {}
@@ -100,8 +102,10 @@ def time_figure(found: Aggregate, width: float) -> Any:
             # A bar that reaches 0 has no left end on this axis: it is cut where the axis ends.
             left = min(one.seconds_sd or 0.0, 0.999 * x)
             spread = None if one.score_sd is None else [100 * one.score_sd]
-            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [one.seconds_sd or 0.0]], **_marked(one.method))
-            shown[_tagged(one.row, tagged)] = one.method
+            panel.errorbar(
+                [x], [y], yerr=spread, xerr=[[left], [one.seconds_sd or 0.0]], **_marked(looks.of(one.method))
+            )
+            shown[_tagged(one.row, tagged)] = looks.of(one.method)
             if one.row in tagged:
                 panel.annotate(
                     tagged[one.row], (x, y), xytext=(4, 3), textcoords="offset points", fontsize=SMALL, zorder=5
@@ -121,7 +125,7 @@ def time_figure(found: Aggregate, width: float) -> Any:
     return _titled(figure, found.group.name)
 
 
-def phases_figure(found: Aggregate, width: float) -> Any:
+def phases_figure(found: Aggregate, looks: Looks, width: float) -> Any:
     """Draw time per phase as stacked bars, the first training beside unlearning."""
     rows = [str(row) for row in found.data["method"]]
     figure, panels = _panels(width, 2, 0.4 + 0.25 * len(rows))
@@ -138,7 +142,7 @@ def phases_figure(found: Aggregate, width: float) -> Any:
             for phase, seconds in one.parts.items():
                 # Thinner than its outline: it would be a thick line and nothing else.
                 if seconds > 0.004 * longest or seconds == one.whole:
-                    colour = (look(one.method).colour, SHADES[phase])
+                    colour = (looks.of(one.method).colour, SHADES[phase])
                     panel.barh(at + 0.08, seconds, 0.42, left=left, color=colour, edgecolor=INK, linewidth=0.3)
                 left += seconds
             panel.text(left + 0.015 * longest, at + 0.08, f"{one.whole:.3g}", fontsize=SMALL, va="center")
@@ -188,7 +192,7 @@ def heat_figure(heat: Heat, width: float) -> Any:
     return _titled(figure, heat.found.group.name)
 
 
-def cost_figure(curve: Curve, width: float) -> Any:
+def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
     """Draw unlearning time against deletions; a ring stands where Retrain becomes as fast."""
     figure, (panel,) = _panels(width, 1, 2.4)
     names = dict(zip(curve.part["row"], curve.part["method_name"], strict=True))
@@ -199,11 +203,14 @@ def cost_figure(curve: Curve, width: float) -> Any:
         seconds, spreads = part["seconds"].astype("float64"), part["sd"].astype("float64")
         low = spreads.fillna(0.0).clip(upper=0.999 * seconds)
         panel.errorbar(
-            part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **_marked(names[row]) | {"linestyle": "-"}
+            part["deletions"],
+            seconds,
+            yerr=[low, spreads.fillna(0.0)],
+            **_marked(looks.of(names[row])) | {"linestyle": "-"},
         )
         even = curve.even.get(row)
         said = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
-        shown[said] = names[row]
+        shown[said] = looks.of(names[row])
         if row in tagged:
             last = (part["deletions"].iloc[-1], seconds.iloc[-1])
             panel.annotate(tagged[row], last, xytext=(4, 3), textcoords="offset points", fontsize=SMALL)
@@ -256,9 +263,7 @@ def _tick(panel: Any, axis: str, low: float, high: float) -> None:
     getattr(panel, f"set_{axis}ticks")(ticks, [f"{value:g}" for value in ticks])
 
 
-def _marked(method: str) -> dict[str, Any]:
-    """Give how a method's points look."""
-    one = look(method)
+def _marked(one: Look) -> dict[str, Any]:
     marker = {"marker": SHAPES[one.shape], "markersize": 5.5, "markeredgecolor": INK, "markeredgewidth": 0.5}
     return marker | {"color": one.colour, "linestyle": "none", "ecolor": INK, "elinewidth": 0.6, "linewidth": 1.4}
 
@@ -275,9 +280,9 @@ def _dress(panel: Any, title: str, below: str, beside: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(figure: Any, shown: Mapping[str, str], width: float, most: int = 4) -> None:
+def _legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
     line = matplotlib_module("lines").Line2D
-    handles = [line([], [], label=label, **_plain(method)) for label, method in shown.items()]
+    handles = [line([], [], label=label, **_plain(look)) for label, look in shown.items()]
     longest = max(map(len, shown), default=0)
     columns = max(1, min(most, int(width * 17 / (longest + 5))))
     # Beyond the lines there is room for, the figure grows: it would be drawn over.
@@ -286,8 +291,8 @@ def _legend(figure: Any, shown: Mapping[str, str], width: float, most: int = 4) 
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
 
 
-def _plain(method: str) -> dict[str, Any]:
-    return {name: value for name, value in _marked(method).items() if name not in ("ecolor", "elinewidth")}
+def _plain(look: Look) -> dict[str, Any]:
+    return {name: value for name, value in _marked(look).items() if name not in ("ecolor", "elinewidth")}
 
 
 def _titled(figure: Any, name: str) -> Any:

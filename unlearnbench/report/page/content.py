@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.figures.colours import HEAT, look
+from unlearnbench.report.figures.colours import HEAT, Looks, find_looks
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS, canonical
@@ -48,16 +48,17 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
     Returns:
         The names that the template knows; `drawn` is what its scripts read.
     """
+    looks = find_looks()
     found = [aggregate(group) for group in group_records(frame)]
     protocols = _protocols(found)
     board, groups, matrices = [], [], []
     for number, one in enumerate(found):
-        rows, notes = build_board(number, one)
+        rows, notes = build_board(number, one, looks)
         facets = one.group.facets
         place = {"dataset": facets["dataset"], "model": facets["model"], "protocol": protocols[number]}
         sources = record_rows(one)
         board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
-        groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one)})
+        groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one, looks)})
         matrices += [{**place, **_matrix(heat)} for heat in heats(one)]
     curves = [one for one in find_curves(frame) if lines(one)[0]]
     names = {facet: sorted({group[facet] for group in groups}) for facet in ("dataset", "model", "protocol")}
@@ -87,7 +88,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
                 for group in groups
             ],
             "of": [row["group"] for row in board],
-            "curves": [_curve(one) for one in curves],
+            "curves": [_curve(one, looks) for one in curves],
         },
     }
 
@@ -110,14 +111,14 @@ def _first(board: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"dataset": dataset, "model": model, "protocol": protocol}
 
 
-def _drawn(found: Aggregate) -> dict[str, Any]:
+def _drawn(found: Aggregate, looks: Looks) -> dict[str, Any]:
     """Give what figures of a group show; colours and shapes stand with each row."""
     by_view, lacking = {}, {}
     for view in VIEWS:
         drawn, lacking[view] = points(found, view)
         by_view[view] = [
             {
-                **_looks(one.row, one.method),
+                **_look(looks, one.row, one.method),
                 "x": _pair(one.seconds, one.seconds_sd),
                 "y": _pair(one.score, one.score_sd),
             }
@@ -125,7 +126,7 @@ def _drawn(found: Aggregate) -> dict[str, Any]:
         ]
     layers = {
         moment: [
-            {**_looks(one.row, one.method), "whole": _short(one.whole), "parts": _shortened(one.parts)}
+            {**_look(looks, one.row, one.method), "whole": _short(one.whole), "parts": _shortened(one.parts)}
             for one in stacks(found, moment)
         ]
         for moment in PHASES
@@ -133,7 +134,7 @@ def _drawn(found: Aggregate) -> dict[str, Any]:
     return {"points": by_view, "lacking": lacking, "stacks": layers}
 
 
-def _curve(found: Curve) -> dict[str, Any]:
+def _curve(found: Curve, looks: Looks) -> dict[str, Any]:
     names = dict(zip(found.part["row"], found.part["method_name"], strict=True))
     drawn, lacking = lines(found)
     tagged = tags((row, names[row]) for row in drawn)
@@ -145,7 +146,7 @@ def _curve(found: Curve) -> dict[str, Any]:
         ]
         even = found.even.get(row)
         said = shown_even(even) if row in found.even else ""
-        shown.append({**_looks(row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
+        shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
     return {"name": found.name, "dataset": found.dataset, "model": found.model, "lines": shown, "lacking": lacking}
 
 
@@ -221,8 +222,8 @@ def table_rows(table: Table) -> list[list[tuple[str, bool]]]:
     ]
 
 
-def _looks(row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, str]:
-    one, tag = look(method), (tagged or {}).get(row, "")
+def _look(looks: Looks, row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, str]:
+    one, tag = looks.of(method), (tagged or {}).get(row, "")
     return {"name": row, "colour": one.colour, "shape": one.shape} | ({"tag": tag} if tag else {})
 
 

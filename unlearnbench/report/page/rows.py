@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import DataError
-from unlearnbench.report.figures.colours import look
+from unlearnbench.report.figures.colours import Looks
 from unlearnbench.report.figures.series import method_names
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
@@ -70,12 +70,13 @@ HEADS = (
 )
 
 
-def build_board(number: int, found: Aggregate) -> tuple[list[dict[str, Any]], list[str]]:
+def build_board(number: int, found: Aggregate, looks: Looks) -> tuple[list[dict[str, Any]], list[str]]:
     """Give the rows of one group, texts as in the tables, and what must be said of them, each sentence once.
 
     Args:
         number: Which group it is on the page.
         found: The group.
+        looks: How methods are drawn.
     """
     summary = SUMMARY.build("summary", found)
     said, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
@@ -91,7 +92,7 @@ def build_board(number: int, found: Aggregate) -> tuple[list[dict[str, Any]], li
     board = []
     for at, row in enumerate(found.group.rows):
         shown = {"summary": summary.shown.iloc[at], "comparison": texts.iloc[at]}
-        raw, to_best, one = summary.data.iloc[at], _to_best(apart, row), look(names[row])
+        raw, to_best, one = summary.data.iloc[at], _to_best(apart, row), looks.of(names[row])
         board.append(
             {
                 "group": number,

@@ -1,1 +1,1 @@
-"""What a component of each kind must keep to, one module a kind; `conformance` runs them."""
+"""The rules of each kind of component, one module per kind; `conformance` runs them."""

@@ -1,8 +1,8 @@
-"""What an aggregator must keep to."""
+"""The rules of aggregators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,14 +11,14 @@ from torch import Tensor
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, View
 from unlearnbench.testing.graphs import EQUAL, ISOLATED, NO_EDGES, ONE_CLASS, ONE_NODE_SHARDS, ONE_SHARD, PLAIN, Toy
-from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule
+from unlearnbench.testing.rules.base import TOLERANCE, Case, Fault, Rule
 from unlearnbench.testing.rules.purity import (
     changed,
-    check_chance,
     check_log_probabilities,
     copies,
     difference,
-    same_chance,
+    own_chance,
+    same_answer,
 )
 from unlearnbench.unlearning.aggregation import Aggregator, Members
 
@@ -27,14 +27,14 @@ _WIDTH = 8
 
 @dataclass(frozen=True)
 class _Trial:
-    """An aggregator that has learned, and what it is asked about.
+    """A fitted aggregator, with its inputs.
 
     Args:
-        aggregator: It.
-        task: What it learned from.
-        sample: What the members say of U.
+        aggregator: The aggregator.
+        task: The task it was fitted to.
+        sample: The members' outputs on U.
         graph: The subgraph of U.
-        asked: What they say of the nodes asked about.
+        asked: The members' outputs on the nodes to predict.
     """
 
     aggregator: Aggregator
@@ -45,34 +45,34 @@ class _Trial:
 
 
 def _members(ids: Tensor, shard: Tensor, num_shards: int, num_classes: int, empty: tuple[int, ...]) -> Members:
-    """Make up what members say of nodes: a node's rows depend on its id alone."""
+    """Make up outputs of members: a node's rows depend on its id alone."""
     rows = []
     for node in ids.tolist():
         rng = torch.Generator().manual_seed(node)
         rows.append(torch.randn(num_shards, _WIDTH + num_classes, generator=rng))
-    said = torch.stack(rows, dim=1)
+    outputs = torch.stack(rows, dim=1)
     sizes = torch.full((num_shards,), 5)
     sizes[: num_shards // 2] = 3
-    silent = list(empty)
-    sizes[silent] = 0
-    said[silent] = 0
-    return Members(said[..., :_WIDTH].clone(), said[..., _WIDTH:].clone(), shard, sizes)
+    retired = list(empty)
+    sizes[retired] = 0
+    outputs[retired] = 0
+    return Members(outputs[..., :_WIDTH].clone(), outputs[..., _WIDTH:].clone(), shard, sizes)
 
 
-def _given(toy: Toy, empty: tuple[int, ...] = ()) -> tuple[Graph, Members, Members]:
-    """Give the subgraph of U and what members say of U and of the nodes asked about."""
-    whole, num_shards = toy.graph, toy.num_shards
-    graph = whole.induced(whole.ids[: max(2, len(toy.train) // 2)])
-    living = torch.tensor([shard for shard in range(num_shards) if shard not in empty])
-    shard = living[torch.arange(graph.num_nodes) % len(living)]
+def _inputs(toy: Toy, empty: tuple[int, ...] = ()) -> tuple[Graph, Members, Members]:
+    """Return the subgraph of U and the members' outputs on U and on the nodes to predict."""
+    train_graph, num_shards = toy.graph, toy.num_shards
+    graph = train_graph.induced(train_graph.ids[: max(2, len(toy.train) // 2)])
+    filled = torch.tensor([shard for shard in range(num_shards) if shard not in empty])
+    shard = filled[torch.arange(graph.num_nodes) % len(filled)]
     sample = _members(graph.ids, shard, num_shards, graph.num_classes, empty)
     return graph, sample, _members(toy.asked, torch.full_like(toy.asked, -1), num_shards, graph.num_classes, empty)
 
 
 def _made(case: Case, toy: Toy, empty: tuple[int, ...] = (), times: int = 1) -> _Trial:
-    """Make an aggregator and, if it learns, let it."""
+    """Make an aggregator and fit it, if it learns."""
     task = case.task(toy)
-    graph, sample, asked = _given(toy, empty)
+    graph, sample, asked = _inputs(toy, empty)
     aggregator: Aggregator = case.build()
     for _ in range(times):
         if aggregator.sample is not None:
@@ -91,14 +91,14 @@ def _bears_empty_shards(case: Case, toy: Toy) -> Iterator[Fault]:
         trial = _made(case, toy, empty)
         answer = trial.aggregator.combine(trial.asked)
         yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, "combine()")
-        said = [trial.asked.embeddings.clone(), trial.asked.logits.clone()]
-        for part in said:
+        outputs = [trial.asked.embeddings.clone(), trial.asked.logits.clone()]
+        for part in outputs:
             part[list(empty)] = 7 * torch.randn(part[0].shape, generator=torch.Generator().manual_seed(1))
-        other = trial.aggregator.combine(replace(trial.asked, embeddings=said[0], logits=said[1]))
+        other = trial.aggregator.combine(replace(trial.asked, embeddings=outputs[0], logits=outputs[1]))
         if answer.shape == other.shape and not torch.allclose(answer, other, atol=TOLERANCE):
             yield Fault(
-                f"A retired member still counts: with {len(empty)} of {toy.num_shards} shards empty, what their members"
-                " say changes the answer.",
+                f"A retired member still counts: with {len(empty)} of {toy.num_shards} shards empty, the outputs of"
+                " their members change the answer.",
                 "Use members.voting: a member of size 0 has no parameters.",
             )
             return
@@ -106,10 +106,10 @@ def _bears_empty_shards(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _works_row_by_row(case: Case, toy: Toy) -> Iterator[Fault]:
     trial = _made(case, toy)
-    whole = trial.aggregator.combine(trial.asked)
+    together = trial.aggregator.combine(trial.asked)
     count = len(toy.asked)
-    parts = torch.cat([trial.aggregator.combine(trial.asked.chunk(at, at + 1)) for at in range(count)])
-    if whole.shape == parts.shape and not torch.allclose(whole, parts, atol=TOLERANCE):
+    alone = torch.cat([trial.aggregator.combine(trial.asked.chunk(at, at + 1)) for at in range(count)])
+    if together.shape == alone.shape and not torch.allclose(together, alone, atol=TOLERANCE):
         yield Fault(
             "A row depends on other rows: combine() of all nodes at once is not that of each alone.",
             "Use no statistic over nodes in combine(): the harness works in chunks.",
@@ -125,29 +125,6 @@ def _learned(case: Case, toy: Toy, times: int = 1) -> dict[str, Tensor]:
     return {**_state(trial.aggregator), "the answer": trial.aggregator.combine(trial.asked).detach()}
 
 
-def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
-    answers = []
-    for _ in range(2):
-        with same_chance(0):
-            answers.append(_learned(case, toy))
-    differs = difference(*answers)
-    if differs:
-        case.memory[UNEQUAL] = True
-        yield Fault(
-            f"Two aggregators of the same task differ: {differs}.",
-            'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
-        )
-
-
-def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    def run(seed: int) -> tuple[Mapping[str, Tensor], list[str]]:
-        with same_chance(seed) as used:
-            answer = _learned(case, toy)
-        return answer, used
-
-    yield from check_chance(case, run, difference)
-
-
 def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:
     aggregator: Aggregator = case.build()
     learns = type(aggregator).fit is not Aggregator.fit
@@ -156,7 +133,7 @@ def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:
             yield Fault("It defines fit() and leaves sample = None: fit() is never called.", "Set sample.")
         return
     if not aggregator.sample > 0:
-        yield Fault(f"Its sample is {aggregator.sample!r}.", "Give a count of at least 1 or a share above 0, or None.")
+        yield Fault(f"Its sample is {aggregator.sample!r}.", "Use a count of at least 1, a share above 0, or None.")
     if not learns:
         yield Fault("It sets sample and does not define fit().", "Define fit(), or leave sample = None.")
     if aggregator.view not in (View.TARGETS, View.SHARD):
@@ -164,20 +141,20 @@ def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:
     differs = difference(_learned(case, toy), _learned(case, toy, times=2))
     if differs:
         yield Fault(
-            f"A second fit() is not as the first: {differs}.",
+            f"A second fit() differs from the first: {differs}.",
             "Start from scratch in fit(): what was learned from forgotten nodes must not survive.",
         )
 
 
 def _only_looks(case: Case, toy: Toy) -> Iterator[Fault]:
-    trial, other = _made(case, toy), _given(toy)
+    trial, other = _made(case, toy), _inputs(toy)
     graphs = {"task.graph": trial.task.graph, "graph": trial.graph}
     yield from changed(graphs, copies(toy.graph, other[0]), "fit()")
     before = _state(trial.aggregator)
     trial.aggregator.combine(trial.asked)
     for call, members, fresh in (("fit()", trial.sample, other[1]), ("combine()", trial.asked, other[2])):
         if difference(vars(members), vars(fresh)):
-            yield Fault(f"{call} changed what the members say.", "Members are read-only: clone() first.")
+            yield Fault(f"{call} changed the outputs of members.", "Members are read-only: clone() first.")
     differs = difference(before, _state(trial.aggregator))
     if differs:
         yield Fault(f"combine() changed its state(): {differs}.", "Only fit() may learn.")
@@ -196,15 +173,20 @@ _TOYS = (PLAIN, ISOLATED, NO_EDGES, ONE_CLASS, EQUAL, ONE_SHARD, ONE_NODE_SHARDS
 RULES = (
     Rule(
         "answers",
-        "combine() gives finite log-probabilities, a row a node, a column a class",
+        "combine() returns finite log-probabilities, a row per node, a column per class",
         _gives_log_probabilities,
         _TOYS,
     ),
     Rule("empty-shards", "a retired member, of an empty shard, does not count", _bears_empty_shards),
     Rule("more-shards-than-nodes", "it works with more members than nodes", _bears_more_shards_than_nodes),
     Rule("row-by-row", "a row of combine() depends on no other row", _works_row_by_row),
-    Rule("same-answer", "the same task and members give the same answer", _gives_the_same_answer),
-    Rule("own-chance", "the global random generators are neither read nor changed", _leaves_chance_alone),
+    same_answer(
+        "the same task and members give the same answer",
+        _learned,
+        difference,
+        "Two aggregators of the same task differ: {}.",
+    ),
+    own_chance(_learned, difference),
     Rule("from-scratch", "fit() starts from scratch, and is there if and only if sample is", _learns_from_scratch),
     Rule("only-looks", "graphs and members stay as they were, combine() learns nothing", _only_looks),
 )

@@ -1,4 +1,4 @@
-"""What an audit must keep to."""
+"""The rules of audits."""
 
 from __future__ import annotations
 
@@ -17,36 +17,31 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.outcome import RunContext
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import Toy, toy_graph
-from unlearnbench.testing.rules.base import EPOCHS, UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.purity import changed, check_chance, copies, same_chance
+from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.purity import changed, copies, own_chance, same_answer, seeded_answer
 
 _METHODS = ("retrain", "sharded[num_shards=4]")
 _NODES = 40
 
 
 def _subject(case: Case) -> Subject:
-    """Make a cell of the last method of the list that is fit for the audit."""
-    found = [resolve(case.catalogue, "unlearner", method) for method in _METHODS]
-    fit = [method for method in found if not case.build().unfit(method)]
+    """Make a cell with the last method of the list that suits the audit."""
+    methods = [resolve(case.catalogue, "unlearner", method) for method in _METHODS]
+    fit = [method for method in methods if not case.build().unfit(method)]
     if not fit:
-        raise Skipped(f"it has nothing to ask of {' and '.join(_METHODS)}")
+        raise Skipped(f"it does not apply to {' and '.join(_METHODS)}")
     graph = toy_graph(_NODES, edges=2 * _NODES)
     return toy_subject(fit[-1], graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
 
 
-def _examined(case: Case, seed: int = 0) -> tuple[Any, list[str]]:
-    """Examine a method; several rules look at what it found."""
-
-    def make() -> tuple[Any, list[str]]:
-        subject = _subject(case)
-        graphs = {"subject.graph": subject.graph, "subject.train_graph": subject.train_graph}
-        before = copies(*graphs.values())
-        with same_chance(seed) as used:
-            found = case.build().examine(subject)
-        case.memory["faults of inputs"] = list(changed(graphs, before, "examine()"))
-        return found, used
-
-    return case.remembered(f"finding {seed}", make)
+def _examine(case: Case, toy: Toy) -> Any:
+    """Examine a method, and keep the faults of the audit's inputs for their rule."""
+    subject = _subject(case)
+    graphs = {"subject.graph": subject.graph, "subject.train_graph": subject.train_graph}
+    before = copies(*graphs.values())
+    finding = case.build().examine(subject)
+    case.memory["faults of inputs"] = list(changed(graphs, before, "examine()"))
+    return finding
 
 
 def _states_its_question(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -56,7 +51,7 @@ def _states_its_question(case: Case, toy: Toy) -> Iterator[Fault]:
     for method in (resolve(case.catalogue, "unlearner", name) for name in _METHODS):
         reason = audit.unfit(method)
         if not isinstance(reason, str):
-            yield Fault(f"unfit() gave {reason!r}.", "Give text: why there is nothing to ask, empty if there is.")
+            yield Fault(f"unfit() gave {reason!r}.", "Return text: why the audit does not apply, empty if it does.")
         elif not reason:
             yield from _faults_of_effort(case, audit, method)
 
@@ -64,7 +59,7 @@ def _states_its_question(case: Case, toy: Toy) -> Iterator[Fault]:
 def _faults_of_effort(case: Case, audit: Audit, method: Spec) -> Iterator[Fault]:
     for label, times in audit.effort(method).items():
         if not isinstance(times, int | float) or not times >= 0:
-            yield Fault(f"effort() counts {label} {times!r} times.", "Give how often it is trained, a number.")
+            yield Fault(f"effort() counts {label} {times!r} times.", "Return how often it is trained, a number.")
         try:
             if label != method.label:
                 resolve(case.catalogue, "unlearner", label)
@@ -73,75 +68,69 @@ def _faults_of_effort(case: Case, audit: Audit, method: Spec) -> Iterator[Fault]
 
 
 def _finds(case: Case, toy: Toy) -> Iterator[Fault]:
-    finding, _ = _examined(case)
+    finding, _ = seeded_answer(case, toy, _examine)
     if not isinstance(finding, Finding):
         yield Fault(f"examine() gave a {type(finding).__name__}.", "Return unlearnbench.Finding.")
         return
     if not isinstance(finding.verdict, str) or not finding.verdict.strip():
-        yield Fault(f"Its verdict is {finding.verdict!r}.", "Say it in one or a few words.")
+        yield Fault(f"Its verdict is {finding.verdict!r}.", "Use one or a few words.")
     for score in finding.scores:
         if not isinstance(score, Score):
             yield Fault(f"A score is a {type(score).__name__}.", "Use unlearnbench.Score.")
         elif score.value is None and not score.note:
-            yield Fault(f"The score {score.measure} has neither value nor note.", "Say in the note why there is none.")
+            yield Fault(
+                f"The score {score.measure} has neither value nor note.", "Explain in the note why there is none."
+            )
     try:
         json.dumps([dict(finding.details), [asdict(score) for score in finding.scores]], allow_nan=False)
     except (TypeError, ValueError) as error:
         yield Fault(
-            f"What it found cannot be stored as JSON: {error}.",
+            f"Its finding cannot be stored as JSON: {error}.",
             "Use plain numbers and text; None, with a note, for NaN.",
         )
 
 
 def _is_stored(case: Case, toy: Toy) -> Iterator[Fault]:
-    finding, _ = _examined(case)
+    finding, _ = seeded_answer(case, toy, _examine)
     metrics = [resolve(case.catalogue, "metric", "f1_micro")]
     context = RunContext(torch.device("cpu"), 1, "toy", metrics, {"packages": {}, "plugins": {}})
-    # The finding is there already: to examine once more would double the time.
+    # Reuse the finding: examining again would double the time.
     given = type(case.spec.cls.__name__, (case.spec.cls,), {"examine": lambda audit, subject: finding})
     subject = _subject(case)
     cell = replace(subject.cell, audit=replace(case.spec, cls=given))
     record, _, _ = Audit.auditor(case.catalogue)(cell, subject.graph, context)
     if record.status != "ok":
-        said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
-        yield Fault(f"Its record has status {record.status}: {said}.", "See the message.")
-
-
-def _gives_the_same_finding(case: Case, toy: Toy) -> Iterator[Fault]:
-    first, _ = _examined(case)
-    # Most audits do not touch the global generators: then the other seed is no other run.
-    if _told(first) == _told(_examined(case, 2)[0]):
-        return
-    with same_chance(0):
-        again = case.build().examine(_subject(case))
-    if _told(first) != _told(again):
-        case.memory[UNEQUAL] = True
-        yield Fault("The same cell gives another finding.", "Draw from subject.task(run).generator(...) alone.")
-
-
-def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    def differ(one: Any, other: Any) -> str:
-        return "" if _told(one) == _told(other) else "another finding"
-
-    yield from check_chance(case, lambda seed: _examined(case, 0 if seed == 1 else seed), differ)
+        reason = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
+        yield Fault(f"Its record has status {record.status}: {reason}.", "See the message.")
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    _examined(case)
+    seeded_answer(case, toy, _examine)
     yield from case.memory["faults of inputs"]
 
 
-def _told(finding: Any) -> str:
+def _difference(one: Any, other: Any) -> str:
+    return "" if _content(one) == _content(other) else "another finding"
+
+
+def _content(finding: Any) -> str:
     if not isinstance(finding, Finding):
         return repr(finding)
     return repr((finding.verdict, finding.scores, dict(finding.details), finding.notes))
 
 
 RULES = (
-    Rule("question", "it asks one question and says what answering costs", _states_its_question),
-    Rule("finding", "it gives a verdict and scores that can be stored", _finds),
-    Rule("same-answer", "the same cell gives the same finding", _gives_the_same_finding),
-    Rule("own-chance", "the global random generators are neither read nor changed", _leaves_chance_alone),
+    Rule("question", "it asks one question and estimates the cost of the answer", _states_its_question),
+    Rule("finding", "it returns a verdict and scores that can be stored", _finds),
+    same_answer(
+        "the same cell gives the same finding",
+        _examine,
+        _difference,
+        "The same cell gives another finding.",
+        "Draw from subject.task(run).generator(...) alone.",
+        other_seed_first=True,
+    ),
+    own_chance(_examine, _difference),
     Rule("inputs-unchanged", "the graph stays as it was", _leaves_inputs_alone),
     Rule("record", "the harness stores its findings as records", _is_stored),
 )

@@ -1,4 +1,4 @@
-"""What a rule is, what a broken one says, and how a rule is tried."""
+"""Rules, the faults they report, and how a rule is tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unlearnbench.testing.graphs import PLAIN, Toy, toy_task
 TOLERANCE = 1e-4
 MODEL = "gcn"
 EPOCHS = 2
-# Set in a case's memory once two equal calls are seen to differ.
+# Set in the memory of a case whose equal calls gave different answers.
 UNEQUAL = "unequal"
 CORE = Path(unlearnbench.__file__).parent
 
@@ -33,8 +33,8 @@ class Fault:
     Args:
         what: What happened.
         remedy: What to do about it.
-        where: On which toy graph; empty: it has to do with none.
-        traceback: Of a crash.
+        where: The toy graph; empty if it concerns no graph in particular.
+        traceback: The traceback of a crash.
     """
 
     what: str
@@ -43,20 +43,20 @@ class Fault:
     traceback: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        """Write both, with the graph in front."""
+        """Return the fault and its remedy, with the graph in front."""
         return f"{f'On {self.where}: ' if self.where else ''}{self.what} {self.remedy}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is under test.
+    """The component under test.
 
     Args:
         spec: The component.
         catalogue: Where models, references and controls are found.
         model: The base model of tasks: a bracket.
-        data_root: Where datasets lie.
-        memory: What several rules need and is made once.
+        data_root: The folder of datasets.
+        memory: Results that several rules share.
     """
 
     spec: Spec
@@ -67,7 +67,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Give the component's name, for messages."""
+        """The component's name, for messages."""
         return self.spec.name
 
     def build(self) -> Any:
@@ -79,27 +79,27 @@ class Case:
         return toy_task(toy.graph, self.model, EPOCHS, catalogue=self.catalogue)
 
     def remembered(self, key: str, make: Callable[[], Kept]) -> Kept:
-        """Give what was made under a key; make it first if it was not."""
+        """Return the shared result of a key; compute it the first time."""
         if key not in self.memory:
             self.memory[key] = make()
-        found: Kept = self.memory[key]
-        return found
+        result: Kept = self.memory[key]
+        return result
 
 
 class Skipped(Exception):  # noqa: N818 - it is no error
-    """A rule has nothing to ask of a component, or of a graph."""
+    """A rule does not apply to a component, or to a graph."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise of a contract.
+    """One promise of an interface.
 
     Args:
         name: A few words with hyphens.
         promise: What must hold, one sentence.
-        check: Yields faults on one toy graph.
+        check: Yields the faults on one toy graph.
         toys: The names of the graphs it is tried on.
-        needs: Rules without which this one could only tell the same again.
+        needs: Rules that must hold: otherwise this one would only repeat their faults.
     """
 
     name: str
@@ -111,14 +111,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a rule.
+    """The result of a rule.
 
     Args:
         rule: Its name.
-        promise: What it asks for.
-        faults: What is wrong; none: it holds.
-        skipped: Why it was not tried; empty: it was.
-        refused: Settings that the component refused with a reason, which it may.
+        promise: What must hold.
+        faults: What is wrong; none if the rule holds.
+        skipped: Why it was not tried; empty if it was.
+        refused: Graphs that the component refused with a reason, which it may.
     """
 
     rule: str
@@ -129,13 +129,13 @@ class Result:
 
     @property
     def status(self) -> str:
-        """Give `ok`, `failed` or `skipped`."""
+        """The status: `ok`, `failed` or `skipped`."""
         return "failed" if self.faults else "skipped" if self.skipped else "ok"
 
 
 @dataclass
 class Crashes:
-    """Where a component has crashed so far: one crash is told once, not under every rule that meets it."""
+    """The crashes so far: each is reported once, not under every rule that meets it."""
 
     seen: set[str] = field(default_factory=set)
 
@@ -143,7 +143,7 @@ class Crashes:
 def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) -> Result:
     """Try a rule on its graphs; whatever the component raises becomes a fault.
 
-    A refusal of the component's own, on a graph that is out of the ordinary, is an answer: the user would read it.
+    A component may refuse an unusual graph with an error of its own, which its users would read.
     """
     faults: list[Fault] = []
     skipped: list[str] = []
@@ -161,7 +161,7 @@ def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) 
                 skipped += _once(crashes, text, faults, Fault(text, error.hint or "See the message.", name))
             else:
                 refused.append(f"{name}: {error.message}")
-        except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
+        except (Exception, SystemExit) as error:  # third-party code may fail in any way
             text = f"{reason_of(error)}{_place(error, case)}."
             fault = Fault(f"It crashes: {text}", _remedy(name), name, "".join(traceback.format_exception(error)))
             skipped += _once(crashes, text, faults, fault)
@@ -171,9 +171,9 @@ def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) 
 
 
 def _once(crashes: Crashes, text: str, faults: list[Fault], fault: Fault) -> list[str]:
-    """Add a fault the first time it is met under any rule; else give the reason why nothing could be tried."""
-    mine = any(text in other.what for other in faults)
-    if text in crashes.seen and not mine:
+    """Add a fault the first time any rule meets it; otherwise return the reason why nothing could be tried."""
+    is_of_this_rule = any(text in other.what for other in faults)
+    if text in crashes.seen and not is_of_this_rule:
         return [f"not tried: {text}"]
     crashes.seen.add(text)
     faults.append(fault)
@@ -181,7 +181,7 @@ def _once(crashes: Crashes, text: str, faults: list[Fault], fault: Fault) -> lis
 
 
 def _merged(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Tell a fault that was met on several graphs once."""
+    """Merge equal faults of several graphs."""
     alike: dict[str, list[Fault]] = {}
     for fault in faults:
         alike.setdefault(fault.what, []).append(fault)
@@ -191,19 +191,19 @@ def _merged(faults: Iterable[Fault]) -> Iterator[Fault]:
 
 
 def _is_of_harness(error: BaseException) -> bool:
-    """Tell whether it was the core that raised."""
+    """Whether the error was raised by the core."""
     return Path(traceback.extract_tb(error.__traceback__)[-1].filename).is_relative_to(CORE)
 
 
 def _place(error: BaseException, case: Case) -> str:
-    """Name the line of the component's own file that raised, else the last line of all."""
+    """Describe the last line in the component's own file, or else the line that raised."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(sys.modules.get(case.spec.cls.__module__), "__file__", None)
-    mine = [frame for frame in frames if frame.filename == own] or frames[-1:]
-    return f" (line {mine[-1].lineno} of {Path(mine[-1].filename).name}, in {mine[-1].name})" if mine else ""
+    shown = [frame for frame in frames if frame.filename == own] or frames[-1:]
+    return f" (line {shown[-1].lineno} of {Path(shown[-1].filename).name}, in {shown[-1].name})" if shown else ""
 
 
 def _remedy(where: str) -> str:
     if where == PLAIN:
-        return "Mend it; unlearnbench plugin check --debug shows the traceback."
+        return "Fix it; unlearnbench plugin check --debug shows the traceback."
     return f"Handle {where}, or raise UsageError with what a user can do; --debug shows the traceback."

@@ -1,4 +1,4 @@
-"""What every component declares: names, version, parameters, and that it can be made."""
+"""The rules of all kinds: declared names, version and parameters, and that a component can be built."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _declares(case: Case, toy: Toy) -> Iterator[Fault]:
     cls, kind = case.spec.cls, case.spec.kind
     if not issubclass(cls, BASES[kind]):
         named = " or ".join(f"unlearnbench.{base.__name__}" for base in BASES[kind])
-        yield Fault(f"{cls.__name__} is registered as a {kind} and is none.", f"Subclass {named}.")
+        yield Fault(f"{cls.__name__} is registered as a {kind} but is none.", f"Subclass {named}.")
     if not _NAME.fullmatch(cls.name):
         yield Fault(
             f"Its name {cls.name!r} cannot be written on a command line.",
@@ -49,7 +49,7 @@ def _declares(case: Case, toy: Toy) -> Iterator[Fault]:
     for attribute, what in (("summary", "what it does, for lists"), ("reference", "where it comes from")):
         value = getattr(cls, attribute)
         if not isinstance(value, str) or not value.strip() or "\n" in value:
-            yield Fault(f"Its {attribute} is {value!r}.", f"Say in one line {what}.")
+            yield Fault(f"Its {attribute} is {value!r}.", f"Write in one line {what}.")
 
 
 def _parameters(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -61,7 +61,7 @@ def _parameters(case: Case, toy: Toy) -> Iterator[Fault]:
     config: Any = params.model_config
     if config.get("extra") != "forbid" or not config.get("frozen"):
         yield Fault(
-            "Its Params takes unknown names or can be changed.", 'Leave extra="forbid" and frozen=True as they are.'
+            "Its Params accepts unknown names or can be changed.", 'Leave extra="forbid" and frozen=True as they are.'
         )
     yield from _fields(params)
     case.build()
@@ -76,7 +76,7 @@ def _fields(params: type[BaseModel]) -> Iterator[Fault]:
         if not info.description:
             yield Fault(f"Its parameter {name} has no description.", 'Use Field(default=..., description="...").')
         if info.default is PydanticUndefined and info.default_factory is None:
-            yield Fault(f"Its parameter {name} has no default.", "Give one, so that the bare name works.")
+            yield Fault(f"Its parameter {name} has no default.", "Set one, so that the bare name works.")
 
 
 RULES = (

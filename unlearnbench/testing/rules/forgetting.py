@@ -1,4 +1,4 @@
-"""What a method must keep to once it is told to forget."""
+"""The rules of methods about forgetting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unlearnbench.task import Task, Training
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy, toy_graph
 from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.lifecycle import CPU, VIEWS, Life, fifth, fitting, live, question, watched_life
+from unlearnbench.testing.rules.lifecycle import CPU, VIEWS, Life, fifth, fitting, live, question, seeded_life
 from unlearnbench.testing.rules.purity import check_log_probabilities, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
@@ -38,7 +38,7 @@ def _claims_something(case: Case) -> Claim:
 
 def _heeds_the_request(case: Case, toy: Toy) -> Iterator[Fault]:
     claim = _claims_something(case)
-    life, _ = watched_life(case, toy)
+    life = seeded_life(case, toy)
     if not difference(life.before, life.after[0]):
         yield Fault(
             f"It ignores the request: it claims {claim.value}, and unlearn() changed no parameter of state().",
@@ -48,27 +48,27 @@ def _heeds_the_request(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _holds_nothing(case: Case, toy: Toy) -> Iterator[Fault]:
     _claims_something(case)
-    (life, _), request = watched_life(case, toy), fifth(toy)
+    life, request = seeded_life(case, toy), fifth(toy)
     rows = unique_rows(life.task.graph, request.ids)
     ids, features = [], []
-    for way, tensor in named_reachable_tensors(life.method):
+    for path, tensor in named_reachable_tensors(life.method):
         part = tensor.detach()
         if part.layout is not torch.strided:
             part = part.to_dense()
         if part.dtype in (torch.int64, torch.int32) and bool(torch.isin(part, request.ids).any()):
-            ids.append(way)
+            ids.append(path)
         elif any(contains_row(part, row) for row in rows.values()):
-            features.append(way)
-    for what, ways in (("ids", ids), ("features", features)):
-        if ways:
+            features.append(path)
+    for what, paths in (("ids", ids), ("features", features)):
+        if paths:
             yield Fault(
-                f"It still holds {what} of forgotten nodes: in {', '.join(ways[:_SHOWN])}.",
-                "After unlearn() let go of the former task and of all made from it; hold the retained one.",
+                f"It still holds {what} of forgotten nodes: in {', '.join(paths[:_SHOWN])}.",
+                "In unlearn() drop the former task and everything made from it; keep the retained one.",
             )
 
 
 def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
-    (life, _), request = watched_life(case, toy), fifth(toy)
+    life, request = seeded_life(case, toy), fifth(toy)
     for name, value in life.kept[0].items():
         if name != "partition" or value.dtype != torch.int64 or value.dim() != 2 or value.shape[1] != 2:
             yield Fault(
@@ -79,7 +79,7 @@ def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
         left = set(life.retained.graph.ids.tolist())
         gone, strange = torch.isin(value[:, 0], request.ids), [i for i in value[:, 0].tolist() if i not in left]
         if bool(gone.any()):
-            yield Fault(f"kept() has forgotten nodes: {listed(value[gone, 0].tolist())}.", "Keep retained nodes alone.")
+            yield Fault(f"kept() has forgotten nodes: {listed(value[gone, 0].tolist())}.", "Keep retained nodes only.")
         elif strange or len(value) != len(left) or len(set(value[:, 0].tolist())) != len(left):
             yield Fault(
                 f"kept() has {len(value)} nodes, {len(left)} are retained.", "Name every retained node once, by its id."
@@ -88,7 +88,7 @@ def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
     if case.build().claim not in (Claim.EXACT, Claim.EXACT_GIVEN_PARTITION):
-        raise Skipped("it does not claim to be exact; `unlearnbench audit` says what its forgetting is worth")
+        raise Skipped("it does not claim to be exact; `unlearnbench audit` measures its forgetting")
     spec = fitting(case.spec, toy.num_shards)
     graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
     subject = toy_subject(spec, graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
@@ -99,7 +99,7 @@ def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
         ]
         yield Fault(
             f"It claims {finding.details['claim']} and shows {finding.verdict}. {'. '.join(failed)}.",
-            f"Mend it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.name}",
+            f"Fix it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.name}",
         )
 
 
@@ -116,7 +116,7 @@ def _serves_a_second_request(case: Case, toy: Toy) -> Iterator[Fault]:
     for name, kept in life.kept[-1].items():
         gone = torch.cat([request.ids for request in requests])
         if name == "partition" and bool(torch.isin(kept[:, 0], gone).any()):
-            yield Fault("After a second request kept() has nodes of the first.", "Keep retained nodes alone.")
+            yield Fault("After a second request kept() has nodes of the first.", "Keep retained nodes only.")
 
 
 def _bears_an_emptied_shard(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -128,17 +128,17 @@ def _bears_an_emptied_shard(case: Case, toy: Toy) -> Iterator[Fault]:
     if partition is not None and len(partition):
         inside = partition[partition[:, 1] == partition[0, 1], 0]
         gone = inside.sort().values if len(inside) < len(toy.train) else gone
-    yield from _told(method, task, toy, gone, "when a whole shard was forgotten")
+    yield from _faults_after(method, task, toy, gone, "when a whole shard was forgotten")
 
 
 def _bears_a_single_node(case: Case, toy: Toy) -> Iterator[Fault]:
     method: Unlearner = fitting(case.spec, toy.num_shards).build()
     task = case.task(toy)
     method.fit(task)
-    yield from _told(method, task, toy, toy.train[1:], "with one node left")
+    yield from _faults_after(method, task, toy, toy.train[1:], "with one node left")
 
 
-def _told(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: str) -> Iterator[Fault]:
+def _faults_after(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: str) -> Iterator[Fault]:
     request = Request(gone)
     retained = task.without(request)
     method.unlearn(request, retained)
@@ -150,41 +150,41 @@ def _told(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: str) -> I
 
 def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
     if "edge" not in case.build().forgets:
-        raise Skipped("it does not say that it forgets edges")
+        raise Skipped("it does not declare that it forgets edges")
     pairs = toy.graph.pairs()
     life = live(case, toy, [Request(pairs[:3], "edge"), Request(pairs[3:5], "edge")])
     yield from _finite(life, toy, "predict() after a request of edges")
 
 
 def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
-    found = case.catalogue
+    catalogue = case.catalogue
     graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
     cell = Cell(
         Protocol(forget=Forget(0.1)),
-        resolve(found, "dataset", "digits"),
+        resolve(catalogue, "dataset", "digits"),
         graph.checksum(),
-        resolve(found, "model", case.model),
+        resolve(catalogue, "model", case.model),
         fitting(case.spec, toy.num_shards),
         Training(epochs=EPOCHS),
         repetition=0,
         seed=0,
         device="cpu",
     )
-    metrics = [resolve(found, "metric", "f1_micro")]
+    metrics = [resolve(catalogue, "metric", "f1_micro")]
     context = RunContext(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
     record, _, _ = run_cell(cell, graph, context)
     if record.status == "refused":
         raise RefusedError(*record.notes[0].split("\n", 1))
     if record.status != "ok":
-        said = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
-        yield Fault(f"Run as a cell it ends with status {record.status}: {said}.", "See the message.")
+        reason = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
+        yield Fault(f"Run as a cell it ends with status {record.status}: {reason}.", "See the message.")
 
 
 _ANSWERS = ("answers",)
 RULES = (
-    Rule("heeds-the-request", "a method that claims something changes when it is told to forget", _heeds_the_request),
+    Rule("heeds-the-request", "a method that claims something changes when it forgets", _heeds_the_request),
     Rule("holds-nothing", "after a request nothing of the forgotten nodes can be reached from it", _holds_nothing),
-    Rule("kept", "kept() gives at most the partition of the retained nodes", _keeps_what_it_may),
+    Rule("kept", "kept() returns at most the partition of the retained nodes", _keeps_what_it_may),
     Rule(
         "second-request",
         "a second and a third request are served",
@@ -201,12 +201,12 @@ RULES = (
     ),
     Rule(
         "one-node-left",
-        "it works, or says that it cannot, when all nodes but one are forgotten",
+        "it works, or refuses, when all nodes but one are forgotten",
         _bears_a_single_node,
         (ISOLATED,),
         _ANSWERS,
     ),
-    Rule("edges", "requests of edges are served, if it says so", _serves_edges, needs=_ANSWERS),
+    Rule("edges", "requests of edges are served, if it declares them", _serves_edges, needs=_ANSWERS),
     Rule(
         "claim",
         "a claim to be exact holds, bit for bit",

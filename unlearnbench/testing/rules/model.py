@@ -1,8 +1,8 @@
-"""What a base model must keep to."""
+"""The rules of base models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor
 from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import TOYS, Toy, toy_task
-from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, UNEQUAL, Case, Fault, Rule
-from unlearnbench.testing.rules.purity import changed, check_chance, copies, describe, difference, same_chance
+from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, Case, Fault, Rule
+from unlearnbench.testing.rules.purity import describe, difference, own_chance, same_answer, unchanged_graph
 
 
 def _task(case: Case, toy: Toy) -> Task:
@@ -30,10 +30,11 @@ def _answers(case: Case, toy: Toy) -> Iterator[Fault]:
     ((embeddings, logits),) = networks.predict([toy.graph])
     if logits.shape != (n, num_classes):
         yield Fault(
-            f"head() gave {describe(logits)}, expected float [{n}, {num_classes}].", "A column a class: num_classes."
+            f"head() gave {describe(logits)}, expected float [{n}, {num_classes}].",
+            "Return a column per class: num_classes.",
         )
     if embeddings.dim() != 2 or len(embeddings) != n:
-        yield Fault(f"embed() gave {describe(embeddings)}, expected float [{n}, d].", "A row a node.")
+        yield Fault(f"embed() gave {describe(embeddings)}, expected float [{n}, d].", "Return a row per node.")
     for name, value in (("embed()", embeddings), ("head()", logits), *networks.state(0).items()):
         if not bool(torch.isfinite(value).all()):
             yield Fault(
@@ -57,7 +58,7 @@ def _bears_one_node_shards(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    """What a network becomes does not depend on those trained beside it: bit for bit on a CPU."""
+    """The result of training does not depend on networks trained at the same time: bit for bit on a CPU."""
     task = _task(case, toy)
     ids = task.graph.ids
     parts = [task.graph.induced(part) for part in (ids[:9], ids[9:13], ids[13:])]
@@ -67,7 +68,7 @@ def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
         differs = difference(together.state(place), alone.state(0))
         if differs:
             yield Fault(
-                f"A network that is trained beside others is not that trained alone: {differs}.",
+                f"A network trained together with others differs from the same one trained alone: {differs}.",
                 "Let no parameter of one network meet rows of another; see docs/performance.md for bits.",
             )
             return
@@ -76,24 +77,26 @@ def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
 def _is_for_any_graph(case: Case, toy: Toy) -> Iterator[Fault]:
     networks = _trained(case, toy)
     before = networks.state(0)
-    whole = toy.whole.without_labels()
-    first, again = (networks.predict([whole])[0][1] for _ in range(2))
+    graph = toy.whole.without_labels()
+    first, again = (networks.predict([graph])[0][1] for _ in range(2))
     if not torch.equal(first, again):
-        yield Fault("Asked twice it answers differently.", "Use dropout and other chance in training mode alone.")
-    order = torch.arange(whole.num_nodes - 1, -1, -1)
-    turned = networks.predict([whole.induced(whole.ids[order])])[0][1]
+        yield Fault(
+            "Two predictions for the same graph differ.", "Use dropout and other randomness in training mode alone."
+        )
+    order = torch.arange(graph.num_nodes - 1, -1, -1)
+    turned = networks.predict([graph.induced(graph.ids[order])])[0][1]
     if turned.shape == first.shape and not torch.allclose(first[order], turned, atol=TOLERANCE):
         yield Fault(
-            "Nodes in another order get other answers.",
+            "Nodes in another order get other predictions.",
             "Use edge_index of the call alone; keep nothing of an earlier graph.",
         )
     differs = difference(before, networks.state(0))
     if differs:
-        yield Fault(f"Asking changed parameters or statistics: {differs}.", "Change them in training mode alone.")
-    _, shared = networks.predict_shared(whole, torch.arange(whole.num_nodes))
+        yield Fault(f"Predicting changed parameters or statistics: {differs}.", "Change them in training mode alone.")
+    _, shared = networks.predict_shared(graph, torch.arange(graph.num_nodes))
     if shared.shape[1:] == first.shape and not torch.allclose(shared[0], first, atol=TOLERANCE):
         yield Fault(
-            "On one graph shared by all networks it answers otherwise.",
+            "On one graph shared by all networks its predictions differ.",
             "Use the layout's methods, no shape of your own.",
         )
 
@@ -106,41 +109,28 @@ def _can_be_differentiated(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault("No parameter has a gradient.", "Do not detach() between the parameters and the logits.")
 
 
-def _state(case: Case, toy: Toy, seed: int) -> tuple[Mapping[str, Tensor], list[str]]:
-    with same_chance(seed) as used:
-        networks = _trained(case, toy)
-        found = networks.state(0) | {"the answer": networks.predict([toy.graph])[0][1]}
-    return found, used
+def _outputs(case: Case, toy: Toy) -> dict[str, Tensor]:
+    networks = _trained(case, toy)
+    return networks.state(0) | {"the answer": networks.predict([toy.graph])[0][1]}
 
 
-def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
-    differs = difference(_state(case, toy, 0)[0], _state(case, toy, 0)[0])
-    if differs:
-        case.memory[UNEQUAL] = True
-        yield Fault(
-            f"Two trainings of the same task differ: {differs}.",
-            "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
-        )
-
-
-def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    yield from check_chance(case, lambda seed: _state(case, toy, seed), difference)
-
-
-def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    task = _task(case, toy)
-    before = copies(task.graph)
+def _train_and_predict(case: Case, toy: Toy, task: Task) -> None:
     _trained(case, toy, task).predict([task.graph])
-    yield from changed({"task.graph": task.graph}, before, "embed() or head()")
 
 
 RULES = (
-    Rule("answers", "embed() gives a row a node, head() a column a class, both finite", _answers, TOYS),
+    Rule("answers", "embed() returns a row per node, head() a column per class, both finite", _answers, TOYS),
     Rule("one-node-shards", "it can be trained on a single node", _bears_one_node_shards),
-    Rule("same-answer", "the same task gives the same parameters", _gives_the_same_answer),
-    Rule("own-chance", "random generators other than those handed in are left alone", _leaves_chance_alone),
-    Rule("inputs-unchanged", "the graph stays as it was", _leaves_inputs_alone),
+    same_answer(
+        "the same task gives the same parameters",
+        _outputs,
+        difference,
+        "Two trainings of the same task differ: {}.",
+        "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
+    ),
+    own_chance(_outputs, difference, "random generators other than those handed in are left alone"),
+    unchanged_graph("the graph stays as it was", _task, _train_and_predict, "embed() or head()"),
     Rule("stands-alone", "a network does not depend on those trained beside it", _stands_alone),
-    Rule("any-graph", "it answers on any graph, in any order of nodes, and remembers none", _is_for_any_graph),
-    Rule("gradients", "its answers can be differentiated by its parameters", _can_be_differentiated),
+    Rule("any-graph", "it predicts on any graph, in any order of nodes, and remembers none", _is_for_any_graph),
+    Rule("gradients", "its outputs can be differentiated by its parameters", _can_be_differentiated),
 )

@@ -1,4 +1,4 @@
-"""What a partitioner must keep to."""
+"""The rules of partitioners."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import EQUAL, PLAIN, TOYS, Toy
-from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.purity import changed, check_chance, copies, describe, same_chance
+from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.purity import describe, own_chance, same_answer, unchanged_graph
 from unlearnbench.unlearning.partitioning import SLACK, Partitioner, shard_bounds
 
 _FORM = "Return int64 [task.graph.num_nodes], the shard of each node in the order of task.graph, from 0 to S - 1."
@@ -33,7 +33,7 @@ def _shards(case: Case, toy: Toy, task: Task | None = None) -> Tensor:
 
 def _places_every_node(case: Case, toy: Toy) -> Iterator[Fault]:
     answer, n, num_shards = _ask(case, toy), len(toy.train), toy.num_shards
-    yield from _told_of_sets(answer, n)
+    yield from _faults_of_sets(answer, n)
     if not isinstance(answer, Tensor) or answer.dtype != torch.int64 or answer.dim() != 1:
         yield Fault(f"partition() gave {describe(answer)}, expected int64 [{n}].", _FORM)
     elif len(answer) != n:
@@ -57,8 +57,8 @@ def _places_every_node(case: Case, toy: Toy) -> Iterator[Fault]:
             )
 
 
-def _told_of_sets(answer: Any, n: int) -> Iterator[Fault]:
-    """Read an answer that lists the nodes of each shard, or marks them, and say whether nodes are in two."""
+def _faults_of_sets(answer: Any, n: int) -> Iterator[Fault]:
+    """Check an answer that lists or marks the nodes of each shard: whether a node is in two shards or in none."""
     if isinstance(answer, Tensor) and answer.dim() == 2 and n in answer.shape:
         times = (answer != 0).sum(dim=1 if answer.shape[0] == n else 0)
     elif isinstance(answer, Sequence) and answer and all(isinstance(part, Tensor | Sequence) for part in answer):
@@ -92,33 +92,8 @@ def _is_balanced(case: Case, toy: Toy) -> Iterator[Fault]:
         )
 
 
-def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
-    answers = []
-    for _ in range(2):
-        with same_chance(0):
-            answers.append(_shards(case, toy))
-    if not torch.equal(*answers):
-        case.memory[UNEQUAL] = True
-        yield Fault(
-            "Two calls with the same task give different answers.",
-            'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
-        )
-
-
-def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    def run(seed: int) -> tuple[Tensor, list[str]]:
-        with same_chance(seed) as used:
-            answer = _shards(case, toy)
-        return answer, used
-
-    yield from check_chance(case, run, lambda one, other: "" if torch.equal(one, other) else "other shards")
-
-
-def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    task = case.task(toy)
-    before = copies(task.graph)
-    _ask(case, toy, task)
-    yield from changed({"task.graph": task.graph}, before, "partition()")
+def _difference(one: Tensor, other: Tensor) -> str:
+    return "" if torch.equal(one, other) else "other shards"
 
 
 def _uses_what_it_says(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -127,9 +102,9 @@ def _uses_what_it_says(case: Case, toy: Toy) -> Iterator[Fault]:
     graph = toy.graph
     order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))
     other = Graph(graph.x[order] + 1, graph.y[order], graph.edge_index[:, ::2], graph.ids, graph.num_classes)
-    whole = case.task(toy)
-    moved = Task(other, whole.model, whole.training, whole.device, whole.seed)
-    if not torch.equal(_shards(case, toy, whole), _shards(case, toy, moved)):
+    task = case.task(toy)
+    changed = Task(other, task.model, task.training, task.device, task.seed)
+    if not torch.equal(_shards(case, toy, task), _shards(case, toy, changed)):
         yield Fault(
             "It says uses_data = False, but other features, labels and edges give other shards.",
             "Set uses_data = True: a claim of exactness is made of it.",
@@ -151,9 +126,15 @@ def _is_node_by_node(case: Case, toy: Toy) -> Iterator[Fault]:
 
 RULES = (
     Rule("places-every-node", "every node is in one shard, and no shard is empty", _places_every_node, TOYS),
-    Rule("same-answer", "the same task gives the same answer", _gives_the_same_answer, (PLAIN, EQUAL)),
-    Rule("own-chance", "the global random generators are neither read nor changed", _leaves_chance_alone),
-    Rule("inputs-unchanged", "the graph of the task stays as it was", _leaves_inputs_alone),
+    same_answer(
+        "the same task gives the same answer",
+        _shards,
+        _difference,
+        "Two calls with the same task give different answers.",
+        toys=(PLAIN, EQUAL),
+    ),
+    own_chance(_shards, _difference),
+    unchanged_graph("the graph of the task stays as it was", Case.task, _ask, "partition()"),
     Rule("balance", "shards have between (1 - slack) n/S and (1 + slack) n/S nodes", _is_balanced, TOYS),
     Rule("uses-data", "uses_data = False: features, labels and edges make no difference", _uses_what_it_says),
     Rule("node-by-node", "node_by_node = True: a node's shard depends on no other node", _is_node_by_node),

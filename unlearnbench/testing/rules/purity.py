@@ -1,4 +1,4 @@
-"""What is watched while a component is called: chance, inputs, and what it gives."""
+"""Checks of side effects and outputs, and the rules that are the same for several kinds of components."""
 
 from __future__ import annotations
 
@@ -12,18 +12,28 @@ import torch
 from torch import Tensor
 
 from unlearnbench.graph import Graph
-from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Skipped
+from unlearnbench.task import Task
+from unlearnbench.testing.graphs import PLAIN, Toy
+from unlearnbench.testing.rules.base import UNEQUAL, Case, Fault, Rule, Skipped
+
+# Computes an answer of the component on a toy graph.
+Answer = Callable[[Case, Toy], Any]
+# Describes the difference between two answers; empty if they are equal.
+Difference = Callable[[Any, Any], str]
+OWN_GENERATOR = 'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.'
+# The two seeds of the global generators that answers are compared for.
+_SEED, _OTHER_SEED = 0, 2
 
 
 @contextmanager
-def same_chance(seed: int) -> Iterator[list[str]]:
-    """Seed the global generators of torch, numpy and random; afterwards put them back as they were.
+def seeded_generators(seed: int) -> Iterator[list[str]]:
+    """Seed the global generators of torch, numpy and random; restore their states afterwards.
 
     Args:
-        seed: Of all three.
+        seed: The seed of all three.
 
     Yields:
-        A list, filled at the end with those of the three that were used.
+        A list, filled at the end with the names of the generators that were used.
     """
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the one that is watched
     used: list[str] = []
@@ -49,26 +59,101 @@ def _states() -> dict[str, object]:
     }
 
 
-def check_chance(
-    case: Case, run: Callable[[int], tuple[Any, list[str]]], equal: Callable[[Any, Any], str]
-) -> Iterator[Fault]:
-    """Yield faults of a call that must neither read nor change the global generators.
+def seeded_answer(case: Case, toy: Toy, answer: Answer, seed: int = _SEED) -> tuple[Any, list[str]]:
+    """Compute an answer with seeded global generators, once for all rules of a case.
+
+    Returns:
+        The answer, and the names of the global generators that were used.
+    """
+
+    def compute() -> tuple[Any, list[str]]:
+        with seeded_generators(seed) as used:
+            value = answer(case, toy)
+        return value, used
+
+    return case.remembered(f"{answer.__name__} with seed {seed}, {toy.name}", compute)
+
+
+def same_answer(
+    promise: str,
+    answer: Answer,
+    differ: Difference,
+    fault: str,
+    remedy: str = OWN_GENERATOR,
+    toys: Sequence[str] = (PLAIN,),
+    other_seed_first: bool = False,
+) -> Rule:
+    """Make the rule `same-answer`: equal random states give equal answers.
 
     Args:
-        case: What is under test.
-        run: Makes the call with the global generators seeded so; gives its answer and which of them were used.
-        equal: Says how two answers differ; empty: they do not.
+        promise: What must hold.
+        answer: Computes an answer.
+        differ: Describes the difference between two answers.
+        fault: What is wrong otherwise; `{}` stands for the difference.
+        remedy: What to do about it.
+        toys: The names of the graphs it is tried on.
+        other_seed_first: Whether an equal answer with the other seed, which `own-chance` computes anyway, is enough:
+            this saves a call where one takes long.
+    """
+
+    def check(case: Case, toy: Toy) -> Iterator[Fault]:
+        first, _ = seeded_answer(case, toy, answer)
+        if other_seed_first and not differ(first, seeded_answer(case, toy, answer, _OTHER_SEED)[0]):
+            return
+        with seeded_generators(_SEED):
+            again = answer(case, toy)
+        differs = differ(first, again)
+        if differs:
+            case.memory[UNEQUAL] = True
+            yield Fault(fault.format(differs), remedy)
+
+    return Rule("same-answer", promise, check, toys)
+
+
+def own_chance(
+    answer: Answer, differ: Difference, promise: str = "the global random generators are neither read nor changed"
+) -> Rule:
+    """Make the rule `own-chance`: the global random generators are neither read nor changed.
+
+    Args:
+        answer: Computes an answer.
+        differ: Describes the difference between two answers.
+        promise: What must hold.
     """
     remedy = 'Draw from task.generator("role", ...) alone, and never seed globally.'
-    first, used = run(1)
-    if used:
-        yield Fault(f"It uses the global generator of {' and '.join(used)}.", remedy)
-    other, _ = run(2)
-    differs = equal(first, other)
-    if differs and not used and case.memory.get(UNEQUAL):
-        raise Skipped("it differs with equal random states, too")
-    if differs and not used:
-        yield Fault(f"Its answer depends on the global random state: {differs}.", remedy)
+
+    def check(case: Case, toy: Toy) -> Iterator[Fault]:
+        first, used = seeded_answer(case, toy, answer)
+        if used:
+            yield Fault(f"It uses the global generator of {' and '.join(used)}.", remedy)
+        differs = differ(first, seeded_answer(case, toy, answer, _OTHER_SEED)[0])
+        if differs and not used and case.memory.get(UNEQUAL):
+            raise Skipped("it differs with equal random states, too")
+        if differs and not used:
+            yield Fault(f"Its answer depends on the global random state: {differs}.", remedy)
+
+    return Rule("own-chance", promise, check)
+
+
+def unchanged_graph(
+    promise: str, task_of: Callable[[Case, Toy], Task], call: Callable[[Case, Toy, Task], object], name: str
+) -> Rule:
+    """Make the rule `inputs-unchanged` of a component that gets a task.
+
+    Args:
+        promise: What must hold.
+        task_of: Makes the task.
+        call: Calls the component with it.
+        name: The name of the call, for messages.
+    """
+
+    def check(case: Case, toy: Toy) -> Iterator[Fault]:
+        task = task_of(case, toy)
+        before = copies(task.graph)
+        call(case, toy, task)
+        yield from changed({"task.graph": task.graph}, before, name)
+
+    return Rule("inputs-unchanged", promise, check)
 
 
 def copies(*graphs: Graph) -> list[dict[str, Tensor]]:
@@ -77,12 +162,12 @@ def copies(*graphs: Graph) -> list[dict[str, Tensor]]:
 
 
 def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]], call: str) -> Iterator[Fault]:
-    """Yield a fault for every tensor of a graph that is not as it was.
+    """Yield a fault for every tensor of a graph that was changed.
 
     Args:
-        graphs: By what a plugin calls them.
-        before: What `copies` gave of them.
-        call: What was called in between.
+        graphs: The graphs by their names in the plugin's code.
+        before: Their `copies` from before the call.
+        call: The name of the call.
     """
     for (label, graph), old in zip(graphs.items(), before, strict=True):
         for name, value in old.items():
@@ -94,18 +179,18 @@ def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]],
 
 
 def describe(value: object) -> str:
-    """Say what a value is: dtype and shape of a tensor, else its type."""
+    """Describe a value: dtype and shape of a tensor, otherwise its type."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return f"a {type(value).__name__}"
 
 
 def check_log_probabilities(value: Any, count: int, num_classes: int, call: str) -> Iterator[Fault]:
-    """Yield faults of what should be log-probabilities [count, num_classes]."""
+    """Yield the faults of a value that should be log-probabilities [count, num_classes]."""
     if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != (count, num_classes):
         yield Fault(
             f"{call} gave {describe(value)}, expected float [{count}, {num_classes}].",
-            "Give one row a node, in their order, and one column a class: num_classes, whether or not each occurs.",
+            "Return a row per node, in their order, and a column per class: num_classes, whether or not each occurs.",
         )
         return
     bad = ~torch.isfinite(value)
@@ -120,13 +205,13 @@ def check_log_probabilities(value: Any, count: int, num_classes: int, call: str)
     if count and float((sums - 1).abs().max()) > 1e-3:
         yield Fault(
             f"{call} gave rows whose probabilities sum to {float(sums.min()):.3g} to {float(sums.max()):.3g}, not 1.",
-            "Give log-probabilities: torch.log_softmax(scores, dim=1).",
+            "Return log-probabilities: torch.log_softmax(scores, dim=1).",
         )
 
 
 def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> str:
-    """Say in what two mappings of tensors differ, bit for bit; empty: in nothing."""
+    """Describe the difference between two mappings of tensors, bit for bit; empty if they are equal."""
     if one.keys() != other.keys():
-        return f"names {sorted(one.keys() ^ other.keys())[:3]} are in one of the two alone"
-    apart = [name for name, value in one.items() if not torch.equal(value, other[name])]
-    return f"{', '.join(apart[:3])}{', ...' if len(apart) > 3 else ''} differ" if apart else ""
+        return f"names {sorted(one.keys() ^ other.keys())[:3]} are in only one of the two"
+    unequal = [name for name, value in one.items() if not torch.equal(value, other[name])]
+    return f"{', '.join(unequal[:3])}{', ...' if len(unequal) > 3 else ''} differ" if unequal else ""

@@ -1,4 +1,4 @@
-"""What a method must keep to as long as nothing is forgotten, and the list of all its rules."""
+"""The rules of methods apart from forgetting, and the list of all their rules."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from unlearnbench.testing.rules.lifecycle import (
     fifth,
     fitting,
     has_shards,
+    life_difference,
     live,
     question,
+    seeded_life,
     trained,
-    watched_life,
 )
 from unlearnbench.testing.rules.purity import (
     changed,
-    check_chance,
     check_log_probabilities,
     copies,
     describe,
     difference,
-    same_chance,
+    own_chance,
+    same_answer,
+    seeded_generators,
 )
 from unlearnbench.unlearning import Claim, Unlearner
 
 
-def _says_what_it_is(case: Case, toy: Toy) -> Iterator[Fault]:
+def _declares_claim(case: Case, toy: Toy) -> Iterator[Fault]:
     method: Unlearner = case.build()
     if not isinstance(method.claim, Claim):
         yield Fault(f"Its claim is {method.claim!r}.", "Set one of unlearnbench.Claim.")
     if not isinstance(method.claim_reason, str):
-        yield Fault(f"Its claim_reason is {method.claim_reason!r}.", "Give text: ids or content for a kept partition.")
+        yield Fault(f"Its claim_reason is {method.claim_reason!r}.", "Use text: ids or content for a kept partition.")
     kinds = method.forgets
     if not isinstance(kinds, frozenset | set) or not kinds or not kinds <= {"node", "edge"}:
         yield Fault(f"Its forgets is {kinds!r}.", 'Name kinds of requests: frozenset({"node"}).')
 
 
 def _answers(case: Case, toy: Toy) -> Iterator[Fault]:
-    life = live(case, toy, []) if toy.name == ONE_NODE else watched_life(case, toy)[0]
+    life = live(case, toy, []) if toy.name == ONE_NODE else seeded_life(case, toy)
     for state in (life.before, *life.after):
         yield from _faults_of_state(state)
     for view in VIEWS:
@@ -70,27 +72,6 @@ def _faults_of_state(state: Mapping[str, Tensor]) -> Iterator[Fault]:
             yield Fault(f"state() has the name {name}.", "A member has a number: members/003/conv1.weight.")
 
 
-def _gives_the_same_answer(case: Case, toy: Toy) -> Iterator[Fault]:
-    first, _ = watched_life(case, toy)
-    with same_chance(0):
-        again = live(case, toy)
-    differs = difference(first.all_tensors(), again.all_tensors())
-    if differs:
-        case.memory[UNEQUAL] = True
-        yield Fault(
-            f"Two runs of the same task differ: {differs}.",
-            'Draw from task.generator("role", ...) alone, and keep nothing in the class or the module.',
-        )
-
-
-def _leaves_chance_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    def run(seed: int) -> tuple[Mapping[str, Tensor], list[str]]:
-        life, used = watched_life(case, toy, 0 if seed == 1 else seed)
-        return life.all_tensors(), used
-
-    yield from check_chance(case, run, difference)
-
-
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
     task, request = case.task(toy), fifth(toy)
     retained = task.without(request)
@@ -110,26 +91,26 @@ def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _sees_no_test_label(case: Case, toy: Toy) -> Iterator[Fault]:
-    one, _ = watched_life(case, toy)
-    whole = toy.whole
-    at = whole.positions(toy.asked)
-    true = whole.y[at].clone()
-    # In place: a method that finds the whole graph, wherever, finds these labels.
-    whole.y[at] = (true + 1) % whole.num_classes
+    first = seeded_life(case, toy)
+    graph = toy.whole
+    at = graph.positions(toy.asked)
+    true = graph.y[at].clone()
+    # In place: a method that finds the full graph anywhere also finds these labels.
+    graph.y[at] = (true + 1) % graph.num_classes
     try:
-        with same_chance(0):
-            two = live(case, toy)
+        with seeded_generators(0):
+            again = live(case, toy)
     finally:
-        whole.y[at] = true
-    differs = difference(one.all_tensors(), two.all_tensors())
+        graph.y[at] = true
+    differs = life_difference(first, again)
     if differs and not case.memory.get(UNEQUAL):
         yield Fault(
             f"It learns from test labels: with the labels of test nodes permuted, {differs}.",
-            "Use task.graph alone: a method is not to look for the dataset behind it.",
+            "Use task.graph alone: a method must not look for the dataset behind it.",
         )
 
 
-def _changes_nothing_when_asked(case: Case, toy: Toy) -> Iterator[Fault]:
+def _predicts_without_side_effects(case: Case, toy: Toy) -> Iterator[Fault]:
     method = trained(case, toy, case.task(toy))
     for view in VIEWS:
         before = copied(method.state())
@@ -139,16 +120,16 @@ def _changes_nothing_when_asked(case: Case, toy: Toy) -> Iterator[Fault]:
         if differs:
             yield Fault(
                 f"predict() changed the state: {differs}.",
-                "Only fit() and unlearn() may; put networks into eval() before they are asked.",
+                "Only fit() and unlearn() may; put networks into eval() before they predict.",
             )
             return
         again = method.predict(query)
         if isinstance(first, Tensor) and not torch.equal(first, again):
-            yield Fault("predict() answers the same question differently.", "Set networks to eval() in predict().")
+            yield Fault("Two calls of predict() with the same query differ.", "Set networks to eval() in predict().")
             return
         order = torch.arange(len(toy.asked) - 1, -1, -1)
-        turned = method.predict(replace(query, targets=query.targets[order]))
-        if first.shape == turned.shape and not torch.allclose(first[order], turned, atol=TOLERANCE):
+        reversed_answer = method.predict(replace(query, targets=query.targets[order]))
+        if first.shape == reversed_answer.shape and not torch.allclose(first[order], reversed_answer, atol=TOLERANCE):
             yield Fault(
                 f"Rows of predict() do not follow query.targets (view {view.value}).",
                 "Take the rows graph.positions(query.targets), in this order.",
@@ -177,18 +158,21 @@ def _bears_more_shards_than_nodes(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 RULES = (
-    Rule("says-what-it-is", "claim and forgets are of the words there are", _says_what_it_is),
-    Rule("answers", "fit, predict, unlearn, predict: finite log-probabilities, a row a node asked for", _answers, TOYS),
-    Rule(
-        "same-answer",
+    Rule("says-what-it-is", "claim and forgets have valid values", _declares_claim),
+    Rule("answers", "fit, predict, unlearn, predict: finite log-probabilities, a row per target node", _answers, TOYS),
+    same_answer(
         "the same task and request give the same state and answers",
-        _gives_the_same_answer,
-        (PLAIN, EQUAL),
+        live,
+        life_difference,
+        "Two runs of the same task differ: {}.",
+        toys=(PLAIN, EQUAL),
     ),
-    Rule("own-chance", "the global random generators are neither read nor changed", _leaves_chance_alone),
+    own_chance(live, life_difference),
     Rule("inputs-unchanged", "task, retained task, request and query stay as they were", _leaves_inputs_alone),
     Rule("test-labels", "the labels of test nodes make no difference", _sees_no_test_label, (PLAIN, ONE_CLASS)),
-    Rule("pure-predict", "predict() changes nothing and follows the order of its targets", _changes_nothing_when_asked),
+    Rule(
+        "pure-predict", "predict() changes nothing and follows the order of its targets", _predicts_without_side_effects
+    ),
     Rule(
         "more-shards-than-nodes",
         "more shards than nodes are refused with UsageError, or work",

@@ -1,0 +1,115 @@
+"""Tables of the core as they are printed, whole: captions, columns and every note, held in `golden/`.
+
+`UNLEARNBENCH_GOLDEN=write pytest tests/report` writes the files anew; what changed is then read in the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from page_samples import WOBBLE, audited, deletions, grid_of_parts, spread
+from record_samples import make_record
+
+from unlearnbench.records.record import Record
+from unlearnbench.report import frame_of
+from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables
+from unlearnbench.report.tables.cost import build_cost_tables
+from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.render import render
+from unlearnbench.report.tables.table import Table
+
+GOLDEN = Path(__file__).parent / "golden"
+# Read before any test takes variables away.
+WRITE = os.environ.get("UNLEARNBENCH_GOLDEN") == "write"
+NONE = {"claim": "none", "reason": ""}
+
+
+def methods() -> list[Record]:
+    """Make records with all that a note is about: failures, busy and other machines, a method that forgets nothing."""
+    found = spread("retrain", 0.86, 1.0) + spread("sisa", 0.78, 0.5, shards_hit=7)
+    found += [
+        make_record("grapheraser", r, shard=0.79 + by, full=0.82 + by, seconds=0.75)
+        for r, by in enumerate(np.roll(WOBBLE, 2))
+    ]
+    found += spread("noop", 0.90, 0.001, claim=NONE) + spread("busy", 0.7, 0.25, exclusive=False)
+    found += [make_record("gif", r, status=status) for r, status in enumerate(("ok", "error", "oom", "diverged"))]
+    found += spread("elsewhere", 0.75, 0.4, machine="m-0002") + spread("sent", 0.74, 0.3, backend="local")
+    # One cell on two machines, and one that failed on another.
+    found += [make_record("sisa", 0, shard=0.1, machine="m-0000")]
+    return [*found, make_record("grapheraser", 0, status="error", machine="m-0002")]
+
+
+def poisoned() -> list[Record]:
+    """Make records of the poison: one method recovers half of the loss, the other lost too little to tell."""
+    protocol = {"name": "poison", "forget": {"kind": "node", "injected": 100}, "poison": {"nodes": 100, "edges": 10}}
+    found = []
+    for method, moments in {"retrain": (0.8, 0.7, 0.75, 0.8), "sisa": (0.8, 0.796, 0.8, 0.8)}.items():
+        for r, by in enumerate(WOBBLE):
+            shard = dict(zip(("clean", "before", "after", "fresh"), (value + by for value in moments), strict=True))
+            metrics = {"f1_micro": {"shard": shard, "full": dict.fromkeys(shard, 0.8)}}
+            found.append(make_record(method, r, metrics=metrics, protocol=protocol))
+    return found
+
+
+def validated() -> list[Record]:
+    scores = {"retrain": 0.8, "sisa": 0.7}
+    return [
+        make_record(method, r, metrics={"val_f1_micro": {"shard": {"after": f1 + by}, "full": {"after": f1}}})
+        for method, f1 in scores.items()
+        for r, by in enumerate(WOBBLE)
+    ]
+
+
+def costs() -> list[Record]:
+    seconds = {"retrain": (1.0, 1.0, 1.0), "sisa": (0.2, 0.6, 1.4)}
+    return [
+        deletions(count, method, each)
+        for method, times in seconds.items()
+        for count, each in zip((1, 5, 14), times, strict=True)
+    ]
+
+
+def audits() -> list[Table]:
+    gate = [
+        {"measure": "js", "where": "forgotten", "value": 0.0, "state": "valid"},
+        {"measure": "posterior-shift", "where": "forgotten", "value": 0.1, "state": "cannot tell", "note": "It fails."},
+    ]
+    found = [
+        audited("controls", "retrain", "valid: js; cannot tell: posterior-shift", gate),
+        audited("distance", "sisa", "as retrained", [{**gate[0], "value": 0.01}, {**gate[1], "state": "valid"}]),
+        audited("exactness", "sisa", "exact-given-partition (ids)"),
+    ]
+    plain = [one.model_copy(update={"audit": {**one.audit, "notes": ["What the audit says."]}}) for one in found]
+    return build_audit_tables(audit_frame_of(plain), "my results")
+
+
+def of_index(name: str, records: Callable[[], list[Record]]) -> Callable[[], list[Table]]:
+    return lambda: build_tables(frame_of(records()), name, source="my results")
+
+
+BUILT: dict[str, Callable[[], list[Table]]] = {
+    **{name: of_index(name, validated if name == "validation" else methods) for name in TABLES},
+    "factorial": of_index("factorial", grid_of_parts),
+    "poison": of_index("poison", poisoned),
+    "datasets": of_index("datasets", methods),
+    "cost": lambda: build_cost_tables(frame_of(costs()), "my results"),
+    "audits": audits,
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_table_is_printed_as_its_golden_file_holds_it(name: str) -> None:
+    text = render(BUILT[name]())
+    path = GOLDEN / f"{name}.txt"
+    if WRITE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_table() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(BUILT)

@@ -1,0 +1,65 @@
+"""Neighbour lists of nodes, compressed by rows (CSR)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
+
+if TYPE_CHECKING:
+    from unlearnbench.graph.graph import Graph
+
+
+def row_starts(counts: Tensor) -> Tensor:
+    """Return where each row's entries begin, and after the last row their number: int64 [n] to [n + 1]."""
+    starts = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
+    torch.cumsum(counts, dim=0, out=starts[1:])
+    return starts
+
+
+def row_entries(starts: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the entries of some rows, row by row.
+
+    Args:
+        starts: int64 [n + 1], from `row_starts`.
+        rows: int64 [m], positions in [0, n).
+
+    Returns:
+        int64 [k], positions of entries; int64 [m + 1], where those of each of the rows begin.
+    """
+    first = starts[rows]
+    counts = starts[rows + 1] - first
+    new_starts = row_starts(counts)
+    entries = torch.arange(int(new_starts[-1]), device=rows.device)
+    entries += torch.repeat_interleave(first - new_starts[:-1], counts, output_size=len(entries))
+    return entries, new_starts
+
+
+def both_directions(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return the distinct keys of all edges in both directions, ascending, without self-loops: int64 [k].
+
+    Args:
+        edge_index: int64 [2, E].
+        num_nodes: n.
+    """
+    source, target = edge_index
+    both = torch.cat([pair_keys(source, target, num_nodes), pair_keys(target, source, num_nodes)])
+    return without_loops(unique_keys(both), num_nodes)
+
+
+def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
+    """Return each node's neighbours, over edges of either direction, each once and never the node itself.
+
+    As for the size of a cut: a self-loop cannot be cut, and an edge stored twice is cut once.
+
+    Returns:
+        int64 [n + 1] and int64 [k], on the graph's device: node v's neighbours are
+        `members[starts[v]:starts[v + 1]]`, ascending.
+    """
+    n = graph.num_nodes
+    keys = both_directions(graph.edge_index, n)
+    starts = torch.searchsorted(keys, torch.arange(n + 1, device=keys.device) * n)
+    return starts, keys.remainder_(n)
