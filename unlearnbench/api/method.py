@@ -24,7 +24,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import KEY_DIGITS, Cell, identity_of
@@ -208,9 +208,7 @@ def method(bracket: str) -> Method:
     Raises:
         UsageError: An unknown name or parameter, a value out of range, or a module that is missing.
     """
-    catalogue = load_catalogue()
-    report_problems(catalogue)
-    spec = resolve(catalogue, "unlearner", bracket)
+    spec = resolve(load_and_report(), "unlearner", bracket)
     check_requirements([spec])
     return Method(spec)
 

@@ -12,7 +12,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import protocol
 from unlearnbench.registry.brackets import Bracket
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import identity_of
@@ -91,8 +91,7 @@ def task_from_data(
         "set": {key: value for key, value in values.items() if value is not None},
     }
     config = make_config(settings | ({} if epochs is None else {"epochs": epochs}), "unlearnbench.task_from_data")
-    catalogue = load_catalogue()
-    report_problems(catalogue)
+    catalogue = load_and_report()
     where = choose_device(config.device)
     (chosen,) = chosen_models(config, catalogue)
     check_requirements([chosen])

@@ -28,6 +28,7 @@ __all__ = [
     "Entry",
     "PluginError",
     "PluginStatus",
+    "load_and_report",
     "load_catalogue",
     "report_problems",
 ]
@@ -144,8 +145,15 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
     return found
 
 
+def load_and_report(disable: Iterable[str] = ()) -> Catalogue:
+    """Load every plugin, and print those that failed and notices to standard error."""
+    catalogue = load_catalogue(disable)
+    report_problems(catalogue)
+    return catalogue
+
+
 def report_problems(catalogue: Catalogue) -> None:
-    """Tell standard error about plugins that failed, one line each, and about notices."""
+    """Print plugins that failed, one line each, and notices to standard error."""
     for plugin in catalogue.plugins:
         if plugin.status == "failed":
             print(

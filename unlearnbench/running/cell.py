@@ -16,19 +16,10 @@ KEY_DIGITS = 32
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid.
+    """One point of the grid: a run, or an audit.
 
-    Args:
-        protocol: The settings that are equal for every method.
-        dataset: The dataset.
-        checksum: sha256 of its graph.
-        model: The base model.
-        method: The unlearner with its parameters.
-        training: The training settings of networks.
-        repetition: Which split and request.
-        seed: The base of every seed.
-        device: `cpu` or `cuda`: each kind of device has cells of its own.
-        audit: The audit; None: the cell is a run.
+    `checksum` is that of the dataset's graph; `repetition` says which split and request; `seed` is the base of
+    every seed; and `device` is `cpu` or `cuda`: each kind of device has cells of its own.
     """
 
     protocol: Protocol
