@@ -14,7 +14,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import metadata
-from typing import Any, Protocol
+from importlib.metadata import EntryPoint
+from typing import Any
 
 import pluggy
 
@@ -23,39 +24,11 @@ from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
 
-__all__ = [
-    "Catalogue",
-    "Entry",
-    "PluginError",
-    "PluginStatus",
-    "load_and_report",
-    "load_catalogue",
-    "report_problems",
-]
-
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.registry.builtin"
 LOAD_ONLY = "UNLEARNBENCH_PLUGINS"
 STRICT = "UNLEARNBENCH_STRICT_PLUGINS"
 UNKNOWN = "unknown"
-
-
-class EntryPoint(Protocol):
-    """What is asked of an entry point; `importlib.metadata.EntryPoint` fits."""
-
-    @property
-    def name(self) -> str:
-        """Name the plugin."""
-        ...
-
-    @property
-    def dist(self) -> Any:
-        """Give the distribution, which has a `name` and a `version`; None: not known."""
-        ...
-
-    def load(self) -> Any:
-        """Import the plugin."""
-        ...
 
 
 class PluginError(UsageError):
@@ -89,7 +62,12 @@ def load_catalogue(
     _register(catalogue, "core", FIRST_PARTY, _version(FIRST_PARTY), importlib.import_module(CORE))
     found = _installed(catalogue) if entry_points is None else entry_points
     seen: dict[tuple[str, str], str] = {}
-    for (distribution, version), point in sorted(((_identity(p.dist), p) for p in found), key=_in_order):
+    # First-party plugins first, so that nobody can take their names, then by name.
+    order = sorted(
+        ((*_identity(point.dist), point) for point in found),
+        key=lambda one: (one[0] != FIRST_PARTY, one[0], one[2].name),
+    )
+    for distribution, version, point in order:
         if (distribution, point.name) in seen:
             first = seen[distribution, point.name]
             # A checkout on the path beside its own editable installation is no surprise.
@@ -137,10 +115,12 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
             name, version = _identity(distribution)
             catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
             continue
-        place = (_identity(distribution)[0], str(distribution.locate_file(""))) if points else ("", "")
+        if not points:
+            continue
+        place = _identity(distribution)[0], str(distribution.locate_file(""))
         if place not in places:  # else a folder stands on the path twice
             found += points
-        if points and place[0] != UNKNOWN:
+        if place[0] != UNKNOWN:
             places.add(place)
     return found
 
@@ -218,12 +198,6 @@ def _check_collecting_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         hook = getattr(plugin, name, None)
         if callable(hook) and not any(hasattr(hook, f"{hookspecs.PROJECT}_{mark}") for mark in ("impl", "spec")):
             raise UsageError(f"hook {name!r} is not marked with @hookimpl")
-
-
-def _in_order(item: tuple[tuple[str, str], EntryPoint]) -> tuple[bool, str, str]:
-    """Sort first-party plugins first, so that nobody can take their names, then by name."""
-    (distribution, _), point = item
-    return distribution != FIRST_PARTY, distribution, point.name
 
 
 def _identity(distribution: Any) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from unlearnbench.hookspecs import PROJECT
 from unlearnbench.protocol import Forget, Protocol
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.records.record import Record
-from unlearnbench.registry.loading import Catalogue
+from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import labelled, spec_of
 from unlearnbench.running.cell import Cell
 from unlearnbench.task import Training
