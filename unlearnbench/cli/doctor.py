@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
-@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin
 @options.debug

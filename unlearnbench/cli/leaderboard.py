@@ -17,8 +17,8 @@ def command() -> None:
 
 
 @command.command("build")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to.  [default: RESULTS/leaderboard]")
+@click.argument("results", type=options.PATH, default=Path("results"))
+@click.option("--out", type=options.PATH, metavar="DIR", help="Where to.  [default: RESULTS/leaderboard]")
 @options.debug
 def build(results: Path, out: Path | None) -> None:
     """Write the CSV files: the same bytes from the same records."""
@@ -29,10 +29,8 @@ def build(results: Path, out: Path | None) -> None:
 
 
 @command.command("verify")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]"
-)
+@click.argument("results", type=options.PATH, default=Path("results"))
+@click.option("--out", type=options.PATH, metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]")
 @click.option(
     "--recompute",
     type=click.IntRange(min=1),
@@ -40,7 +38,7 @@ def build(results: Path, out: Path | None) -> None:
     help="Run N cells again, drawn at random, and compare them with their records instead.",
 )
 @click.option("--seed", type=int, metavar="S", help="Which cells; printed if not given.  [default: another each time]")
-@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @click.option("--offline", is_flag=True, help="Download nothing.")
 @options.as_json
 @options.debug
@@ -106,10 +104,10 @@ def _recompute(
 
 
 @command.command("submit")
-@click.argument("results", metavar="DIR", type=click.Path(path_type=Path), default=Path("results"))
+@click.argument("results", metavar="DIR", type=options.PATH, default=Path("results"))
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.FOLDER,
     metavar="FOLDER",
     default=Path("submission"),
     show_default=True,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from unlearnbench.errors import UsageError, unknown_name
 
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 disable_plugin = click.option(
     "--disable-plugin",
     "disable_plugins",

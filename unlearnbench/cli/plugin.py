@@ -27,11 +27,7 @@ def command() -> None:
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*KINDS, "method"]), required=True, help="What it brings.")
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    metavar="DIR",
-    help="Where its folder is made; default: here.",
+    "--out", type=options.PATH, default=Path(), metavar="DIR", help="Where its folder is made; default: here."
 )
 @options.debug
 def new(name: str, kind: str, out: Path) -> None:
@@ -53,7 +49,7 @@ def new(name: str, kind: str, out: Path) -> None:
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
 @click.option("--model", default="gcn", show_default=True, help="The base model that methods train.")
-@click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
+@click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report", short_help="Rebuild tables from records.")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.argument("results", type=options.PATH, default=Path("results"))
 @click.option(
     "--table",
     metavar="NAME",
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.FOLDER,
     metavar="DIR",
     help="Write everything as one page, DIR/index.html, in place of a table (needs the extra `report`).",
 )
 @click.option(
     "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.FOLDER,
     metavar="DIR",
     help="Draw everything as PNG and PDF, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
 )
@@ -122,10 +122,9 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
         if table != "poison":
             raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
         check_figure(figure)
-    frame = _selected(_quietly(load_audits if reads == "audits" else load_records, results), wanted)
+    frame = _read(load_audits if reads == "audits" else load_records, results, wanted)
     audits = _audits(results) if reads == "both" else None
     source = shlex.quote(str(results)) + wanted.options()
-    _warn(frame)
     tables = build_tables(frame, table, source, against, audits, catalogue)
     click.echo(render(tables, style, options.width_of_tables()), nl=style != "csv")
     if figure:
@@ -142,8 +141,7 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         check_page(html)
     if figures:
         check_figures(figures)
-    frame = _selected(_quietly(load_records, results), wanted)
-    _warn(frame)
+    frame = _read(load_records, results, wanted)
     if html:
         source = shlex.quote(str(results)) + wanted.options()
         # Experiments have no audits of their own.
@@ -152,6 +150,14 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
     if figures:
         for path in write_figures(frame, figures):
             click.echo(str(path))
+
+
+def _read(load: Callable[[Path], pd.DataFrame], results: Path, wanted: Selection) -> pd.DataFrame:
+    """Read the selected records; problems are printed, one line each."""
+    frame = _selected(_quietly(load, results), wanted)
+    for problem in frame.attrs.get("problems", ()):
+        click.echo(f"warning: {problem}", err=True)
+    return frame
 
 
 def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
@@ -170,11 +176,6 @@ def _refuse_options_of_tables(context: click.Context) -> None:
             f"{', '.join(given)} says what one table shows; --html and --figures show everything.",
             "Leave one of them out.",
         )
-
-
-def _warn(frame: pd.DataFrame) -> None:
-    for problem in frame.attrs.get("problems", ()):
-        click.echo(f"warning: {problem}", err=True)
 
 
 def _audits(results: Path, wanted: Selection | None = None) -> pd.DataFrame | None:

@@ -48,13 +48,12 @@ def run_with_progress(
     as_json: bool = False,
 ) -> int:
     """Run grids that go into one store, print tables and what to type next, and return the exit code."""
-    catalogue = checked_catalogue(configs[0])
+    catalogue = _checked_catalogue(configs[0])
     plan = take_shard(make_plan(configs, catalogue), configs[0].shard)
-    show_settings(plan)
+    _show_settings(plan)
     if dry_run:
-        list_cells(plan, as_json)
-        return EXIT_OK
-    records = compute_with_progress(plan)
+        return _list_cells(plan, as_json)
+    records = _compute(plan)
     if not as_json and any(not record.is_failure for record in records):
         frame = frame_of(record for record in records if not record.is_failure)
         for table in tables:
@@ -65,21 +64,16 @@ def run_with_progress(
                 print(f"note: {error.message}", file=sys.stderr)
     for notice in [*_unchanged(records), *identical(records)]:
         print(f"note: {notice}", file=sys.stderr)
-    return conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
+    return _conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
 
 
-def checked_catalogue(config: RunConfig) -> Catalogue:
-    """Load the plugins and report those that failed.
-
-    Raises:
-        UsageError: No method is named.
-    """
+def _checked_catalogue(config: RunConfig) -> Catalogue:
     if not config.methods:
         raise UsageError("No method is named.", "Add --methods NAMES; they are listed by: unlearnbench ls method.")
     return load_and_report(config.disable_plugins)
 
 
-def show_settings(plan: Plan) -> None:
+def _show_settings(plan: Plan) -> None:
     """Print the notices and the settings that follow from the options and the run file."""
     for notice in plan.notices:
         print(f"note: {notice}", file=sys.stderr)
@@ -87,8 +81,7 @@ def show_settings(plan: Plan) -> None:
         print(f"{heading:<12} {text}", file=sys.stderr)
 
 
-def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Record]:
-    """Compute what is wanted of a plan, with a bar in a terminal and lines elsewhere."""
+def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     ready = len(plan.cells) - len(plan.wanted)
     there = f", {ready} of them there already" if ready else ""
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
@@ -99,7 +92,7 @@ def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
     return records
 
 
-def conclude(
+def _conclude(
     plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool, as_json: bool = False
 ) -> int:
     """Print counts of outcomes and what to type next, `reports` of `NEXT`, and return the exit code."""
@@ -107,12 +100,17 @@ def conclude(
     left = len(plan.cells) - len(records)
     ready = len(plan.cells) - len(plan.wanted) - left
     code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
-    _summary(records, len(plan.cells), ready, plan.store, reports)
+    counts = Counter("failed" if record.is_failure else record.status for record in records)
+    # A cell that failed before and was left alone has no record of an outcome either.
+    counts["failed"] += left
+    shown = {status: counts[status] for status in ("ok", "failed", "refused", "diverged")}
+    text = ", ".join(f"{count} {status}" for status, count in shown.items())
+    print(f"{len(plan.cells)} cells: {text}; {ready} were there already.", file=sys.stderr)
+    _show_next(records, plan.store, reports)
     if as_json:
         by_key = {record.key: record for record in records}
         cells = [_plain_cell(cell) | _plain_outcome(plan, by_key.get(cell.key)) for cell in plan.cells]
-        counts = _counts(records, len(plan.cells))
-        head = {"out": str(plan.store.root), "exit_code": code, "there_already": ready, **counts}
+        head = {"out": str(plan.store.root), "exit_code": code, "there_already": ready, **shown}
         print(json.dumps({**head, "cells": cells}, indent=1))
     return code
 
@@ -191,27 +189,19 @@ def _unchanged(records: list[Record]) -> list[str]:
     return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
 
 
-def list_cells(plan: Plan, as_json: bool = False) -> None:
+def _list_cells(plan: Plan, as_json: bool) -> int:
     """Print every cell and whether it is there already."""
     wanted = {cell.key for cell in plan.wanted}
     if as_json:
         cells = [_plain_cell(cell) | {"wanted": cell.key in wanted} for cell in plan.cells]
         print(json.dumps({"out": str(plan.store.root), "cells": cells}, indent=1))
-        return
+        return EXIT_OK
     for cell in plan.cells:
         print(f"{cell.key}  {'run ' if cell.key in wanted else 'done'}  {cell.describe()}")
+    return EXIT_OK
 
 
-def _counts(records: Sequence[Record], cells: int) -> dict[str, int]:
-    counts = Counter("failed" if record.is_failure else record.status for record in records)
-    # A cell that failed before and was left alone has no record of an outcome either.
-    counts["failed"] += cells - len(records)
-    return {status: counts[status] for status in ("ok", "failed", "refused", "diverged")}
-
-
-def _summary(records: list[Record], cells: int, ready: int, store: Store, reports: Sequence[str]) -> None:
-    text = ", ".join(f"{count} {status}" for status, count in _counts(records, cells).items())
-    print(f"{cells} cells: {text}; {ready} were there already.", file=sys.stderr)
+def _show_next(records: list[Record], store: Store, reports: Sequence[str]) -> None:
     where = "" if store.root == Path("results") else f" {store.root}"
     print("Next:", file=sys.stderr)
     commands = {f"unlearnbench report{where} {options}": NEXT[options] for options in reports}
@@ -236,12 +226,11 @@ def audit_with_progress(
 
     An estimate times each method once, to print how long the audits will take.
     """
-    catalogue = checked_catalogue(config)
+    catalogue = _checked_catalogue(config)
     plan = make_audit_plan(config, names, catalogue)
-    show_settings(plan)
+    _show_settings(plan)
     if dry_run:
-        list_cells(plan, as_json)
-        return EXIT_OK
+        return _list_cells(plan, as_json)
     # What a run takes here says nothing of a cluster.
     if plan.wanted and with_estimate and config.backend == "local":
         seconds = estimate(
@@ -250,12 +239,12 @@ def audit_with_progress(
             lambda what: print(f"timing one run: {what}", file=sys.stderr),
         )
         print(f"about {_duration(seconds)} to go, rather less than more.", file=sys.stderr)
-    records = compute_with_progress(plan, Audit.auditor(catalogue))
+    records = _compute(plan, Audit.auditor(catalogue))
     done = [record for record in records if not record.is_failure]
     if done and not as_json:
         tables = build_tables(audit_frame_of(done), "audits", str(plan.store.root), catalogue=catalogue)
         print(render(tables, width=width_of_tables()))
-    return conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
+    return _conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
 
 
 def _duration(seconds: float) -> str:

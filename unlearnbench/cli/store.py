@@ -19,7 +19,7 @@ def command() -> None:
 
 
 @command.command("clean")
-@click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
+@click.argument("results", type=options.PATH, default=Path("results"))
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),

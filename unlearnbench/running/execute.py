@@ -51,9 +51,7 @@ def execute(
     plan.store.clean()
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)
-    if plan.config.distribute == "members":
-        made = _run_spread(plan, tell, compute)
-    elif plan.config.backend == "dask":
+    if plan.config.backend == "dask" and plan.config.distribute == "cells":
         made = run_on_dask(plan, tell)
     else:
         made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
@@ -66,21 +64,17 @@ def execute(
 
 def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
     total, warmed = len(plan.wanted), set[str]()
-    for number, cell in enumerate(plan.wanted, start=1):
-        tell(Progress(cell, number, total))
-        kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
-        if kind not in warmed:
-            warmed.add(kind)
-            prepare(cell, plan.context)
-        record = do_cell(cell, plan.graphs[cell.dataset_label], plan.context, plan.store, plan.save_state, compute)
-        tell(Progress(cell, number, total, record))
-        yield record
-
-
-def _run_spread(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
-    if plan.wanted:
-        with members_on_dask(plan) as context:
-            yield from _run_here(replace(plan, context=context), tell, compute)
+    needs_cluster = plan.config.distribute == "members" and plan.wanted
+    with members_on_dask(plan) if needs_cluster else contextlib.nullcontext(plan.context) as context:
+        for number, cell in enumerate(plan.wanted, start=1):
+            tell(Progress(cell, number, total))
+            kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
+            if kind not in warmed:
+                warmed.add(kind)
+                prepare(cell, context)
+            record = do_cell(cell, plan.graphs[cell.dataset_label], context, plan.store, plan.save_state, compute)
+            tell(Progress(cell, number, total, record))
+            yield record
 
 
 def prepare(cell: Cell, context: RunContext) -> None:
@@ -125,7 +119,7 @@ def _standing(store: Store, key: str) -> Record | None:
 
 
 def _state_of(cell: Cell, record: Record, arrays: Arrays, weights: Mapping[str, Tensor]) -> State:
-    """Put together what is kept of a deployed state; a cell that ended early has less of it, an audit none."""
+    """Return what is kept of a deployed state; a cell that ended early has less of it, an audit none."""
     nothing = np.empty(0, dtype=np.int64)
     ids = {name: torch.from_numpy(arrays.get(name, nothing)) for name in ("forgotten", "train", "val", "test")}
     partition = torch.from_numpy(arrays["partition"]) if "partition" in arrays else None
