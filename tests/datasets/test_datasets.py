@@ -40,8 +40,8 @@ from torch_geometric.datasets import Amazon, Planetoid
 from unlearnbench.datasets import pyg, raw
 from unlearnbench.datasets.base import Dataset, cache_root, data_root, edge_statistics, graph_size, load_graph
 from unlearnbench.datasets.catalogue_of_graphs import GraphSize
+from unlearnbench.datasets.contents import read_pickle
 from unlearnbench.datasets.digits import Digits, nearest_neighbour_edges
-from unlearnbench.datasets.pickles import read_pickle
 from unlearnbench.datasets.published import PublishedGraph, published_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.datasets.sbm import StochasticBlockModel

@@ -13,7 +13,6 @@ import torch
 
 from unlearnbench.datasets.base import Dataset, graph_size
 from unlearnbench.datasets.catalogue_of_graphs import GRAPHS, GraphRow, GraphSize
-from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
@@ -24,7 +23,7 @@ class Loader:
     """How the graphs of one family are downloaded and read.
 
     Args:
-        url: A graph and one of its files to the file's address, in the form of `RawFiles.urls`.
+        url: Maps a graph and one of its files to the file's address, in the form of `RawFiles.urls`.
         checks: Suffix of a file's name to the check of its content, which raises `DataError`.
         read: Makes a `torch_geometric.data.Data` of a graph's checked files.
     """
@@ -46,9 +45,7 @@ class PublishedGraph(Dataset):
     """A graph of the catalogue, read from raw files under the data root.
 
     Attributes:
-        row: What the catalogue says of it.
-        size: How large the published graph is; files that give another size are refused.
-        own_split: Whether it comes with one split, which then every repetition uses.
+        row: What the catalogue says of it; `size` and `own_split` are its own.
     """
 
     row: ClassVar[GraphRow]
@@ -74,15 +71,14 @@ class PublishedGraph(Dataset):
         found = graph_size(graph)._replace(classes=int(y.max()) + 1)
         if found != self.size:
             raise self._unfit(files, root, f"they give {found}; published: {self.size}")
-        return checked_graph(graph, self.name)
+        return graph
 
     def presence(self, root: Path) -> str:
         """Report whether the raw files lie under the root or in the cache."""
         files = self.raw_files()
-        for place in files.places(root):
-            if not files.missing(place):
-                return f"in {place}"
-        return f"not there; would be downloaded to {files.places(root)[0]}"
+        places = files.places(root)
+        found = (f"in {place}" for place in places if not files.missing(place))
+        return next(found, f"not there; would be downloaded to {places[0]}")
 
     def raw_files(self) -> RawFiles:
         """Return the raw files, where they can be had and how each is checked."""
@@ -107,15 +103,7 @@ def _loader(row: GraphRow) -> Loader:
 
 def published_graph(row: GraphRow) -> type[PublishedGraph]:
     """Make the component class of a row of the catalogue."""
-    attributes = {
-        "__module__": __name__,
-        "__doc__": row.summary,
-        "row": row,
-        **{
-            name: getattr(row, name)
-            for name in ("name", "summary", "reference", "license", "source", "size", "own_split")
-        },
-    }
+    attributes = {"__module__": __name__, "__doc__": row.summary, "row": row, **vars(row)}
     return type(row.name, (PublishedGraph,), attributes)
 
 
