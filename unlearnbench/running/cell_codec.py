@@ -43,10 +43,6 @@ def cell_to_plain(cell: Cell) -> dict[str, Any]:
 def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
     """Rebuild the cell that `cell_to_plain` converted.
 
-    Args:
-        plain: JSON values.
-        catalogue: The components of this process.
-
     Raises:
         UsageError: A component is missing here, or has another version than in the sending process.
     """
@@ -67,10 +63,6 @@ def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
 
 def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
     """Rebuild the cell of a record.
-
-    Args:
-        record: A record of a run or an audit.
-        catalogue: The components of this process.
 
     Raises:
         UsageError: It cannot be rebuilt: a component is missing or has another version, the protocol

@@ -53,10 +53,6 @@ class CellCheckpoints:
         folder: Folder of its groups, made at the first write; None: nothing is stored.
         facts: Plain JSON values that members depend on: the cell's key, versions, machine, device.
         elsewhere: Makes, for a phase, the store that has groups trained elsewhere; None: they are trained here.
-
-    Attributes:
-        taken: Number of groups reused from an earlier run.
-        asked: Whether a method trained members that could be stored, or trained elsewhere.
     """
 
     def __init__(
@@ -65,10 +61,11 @@ class CellCheckpoints:
         facts: Mapping[str, Any] | None = None,
         elsewhere: Callable[[], CheckpointStore] | None = None,
     ) -> None:
+        # How many groups were reused from an earlier run.
         self.taken = 0
+        # Whether a method trained members that could be stored, or trained elsewhere.
         self.asked = False
-        self._elsewhere = elsewhere
-        self._folder, self._facts = folder, dict(facts or {})
+        self._folder, self._facts, self._elsewhere = folder, facts or {}, elsewhere
 
     @property
     def notes(self) -> list[str]:
@@ -98,19 +95,13 @@ class PhaseCheckpoints:
     source, seed, settings, phase and facts; the group's shards with the ids of their nodes; and the extra
     state of the method. The file holds the digest as well, and each part has a checksum.
 
-    Args:
-        cell: The cell's checkpoints, which count the groups reused.
-        folder: Folder of the groups.
-        facts: Plain JSON values that members depend on.
-        phase: Prefix of file names.
-        elsewhere: The store to ask for what is not on disk.
+    What is not on disk is asked of `elsewhere`; `cell` counts the groups reused.
     """
 
     def __init__(
         self, cell: CellCheckpoints, folder: Path, facts: Mapping[str, Any], phase: str, elsewhere: CheckpointStore
     ) -> None:
-        self._cell, self._folder, self._facts, self._phase = cell, folder, facts, phase
-        self._elsewhere = elsewhere
+        self._cell, self._folder, self._facts, self._phase, self._elsewhere = cell, folder, facts, phase, elsewhere
         self._several = False
         # A weak reference: after a request nothing may keep the former graph alive.
         self._graph: tuple[weakref.ref[Graph], str] | None = None
@@ -129,10 +120,9 @@ class PhaseCheckpoints:
 
     def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         """Read a group, or get it from elsewhere; a damaged one is reported and removed."""
-        if self._several:
-            stored = self._read(task, group)
-            if stored is not None:
-                return stored
+        stored = self._read(task, group) if self._several else None
+        if stored is not None:
+            return stored
         trained = self._elsewhere.find(task, group)
         if trained is not None:
             self.keep(task, group, trained)

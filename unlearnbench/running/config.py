@@ -159,10 +159,9 @@ class RunConfig(RunOptions):
 
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
-        brackets: list[Bracket] = []
-        for name in names:
-            brackets += [parse_bracket(name)] if isinstance(name, str) else _grid(name)
-        return [Bracket(b.name, {**{k: str(v) for k, v in (defaults or {}).items()}, **b.arguments}) for b in brackets]
+        lowest = {key: str(value) for key, value in (defaults or {}).items()}
+        brackets = (one for name in names for one in ([parse_bracket(name)] if isinstance(name, str) else _grid(name)))
+        return [Bracket(one.name, {**lowest, **one.arguments}) for one in brackets]
 
     def model_defaults(self) -> dict[str, Any]:
         """Return the parameters that `set` names for every model."""
@@ -170,11 +169,7 @@ class RunConfig(RunOptions):
 
 
 def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunConfig:
-    """Check settings.
-
-    Args:
-        values: Keys of `RunConfig`; a table under `set` may be nested (`[set.training]`) or dotted.
-        source: Where they come from, for messages.
+    """Check settings: keys of `RunConfig`, where a table under `set` may be nested (`[set.training]`) or dotted.
 
     Raises:
         UsageError: An unknown key or a value out of range; names source, key and what is right.
@@ -233,12 +228,8 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level:
         depth += 1
-        level = [
-            inner
-            for one in level
-            if isinstance(one, Mapping | list)
-            for inner in (one.values() if isinstance(one, Mapping) else one)
-        ]
+        tables = [one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list)]
+        level = list(itertools.chain.from_iterable(tables))
     return depth
 
 

@@ -19,13 +19,10 @@ class BrokenContractError(Exception):
 
 
 def check_predictions(answer: object, query: Query) -> Tensor:
-    """Check what `predict` returned.
-
-    Returns:
-        The predictions: floating point [len(query.targets), C], on the query's device.
+    """Check that `predict` returned floating point [len(query.targets), C] on the query's device.
 
     Raises:
-        BrokenContractError: It is anything else.
+        BrokenContractError: It did not.
     """
     shape = [len(query.targets), query.graph.num_classes]
     if not isinstance(answer, Tensor):
@@ -40,13 +37,10 @@ def check_predictions(answer: object, query: Query) -> Tensor:
 
 
 def check_state(state: object, device: torch.device) -> Mapping[str, Tensor]:
-    """Check what `state` returned.
-
-    Returns:
-        The state: tensors by name, on the device of the cell or the CPU.
+    """Check that `state` returned tensors by name, on the device of the cell or the CPU.
 
     Raises:
-        BrokenContractError: It is anything else.
+        BrokenContractError: It did not.
     """
     if not isinstance(state, Mapping):
         raise BrokenContractError(f"state() gave a {type(state).__name__}, expected tensors by name.")

@@ -36,13 +36,8 @@ def execute(
 ) -> list[Record]:
     """Compute the cells that are wanted, each saved as it ends.
 
-    One after the other in this process, the members on the workers of a cluster if the plan's
-    settings say so; or each in a process of its own, here or on such workers.
-
-    Args:
-        plan: What to run.
-        tell: Called before and after each cell.
-        compute: What is done for a cell here; a process of its own knows from the cell.
+    One after the other in this process by `compute`, the members on the workers of a cluster if the
+    plan's settings say so; or each in a process of its own, here or on such workers.
 
     Returns:
         The records of all cells of the plan that have one, in the plan's order: an outcome
@@ -102,15 +97,7 @@ def prepare(cell: Cell, context: RunContext) -> None:
 def do_cell(
     cell: Cell, graph: Graph, context: RunContext, store: Store, save_state: Path | None, compute: Compute
 ) -> Record:
-    """Compute one cell and save what came of it.
-
-    Args:
-        cell: Which.
-        graph: Its dataset.
-        context: What all cells share.
-        store: Where its record goes.
-        save_state: Where its deployed parameters go, if anywhere.
-        compute: What is done for it.
+    """Compute one cell and save its record, and its deployed parameters in the folder `save_state`, if there is one.
 
     Raises:
         WriteError: Something cannot be written.
@@ -118,8 +105,7 @@ def do_cell(
     record, arrays, state = compute(cell, graph, replace(context, unfinished=store.root))
     if not record.is_failure:
         if save_state is not None:
-            keep = _state_of(cell, record, arrays, state)
-            write_state(keep, state_path(save_state, record.key))
+            write_state(_state_of(cell, record, arrays, state), state_path(save_state, record.key))
         store.save(record, arrays)
         return record
     store.save_failure(record)

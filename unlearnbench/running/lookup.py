@@ -28,15 +28,9 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     Raises:
         UsageError: An unknown name or parameter, or a split for datasets that take none.
     """
-    specs, split_used = [], False
-    for bracket in config.brackets(config.datasets):
-        spec = resolve(catalogue, "dataset", bracket)
-        if config.split is not None and "split" in type(spec.params).model_fields:
-            split_used = True
-            arguments = {"split": str(config.split), **bracket.arguments}
-            spec = resolve(catalogue, "dataset", Bracket(bracket.name, arguments))
-        specs.append(spec)
-    if config.split is not None and not split_used:
+    brackets = config.brackets(config.datasets)
+    specs = [_with_option(catalogue, "dataset", bracket, "split", config.split) for bracket in brackets]
+    if config.split is not None and not any(hasattr(spec.params, "split") for spec in specs):
         raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
     return specs
 
@@ -47,19 +41,12 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     Raises:
         UsageError: An unknown name or parameter, or a number of shards that reaches no method.
     """
-    specs = []
-    reached = config.num_shards is None
-    for bracket in config.brackets(config.methods):
-        spec = resolve(catalogue, "unlearner", bracket)
-        if (
-            config.num_shards is not None
-            and "num_shards" in type(spec.params).model_fields
-            and "num_shards" not in bracket.arguments
-        ):
-            reached = True
-            arguments = {"num_shards": str(config.num_shards), **bracket.arguments}
-            spec = resolve(catalogue, "unlearner", Bracket(bracket.name, arguments))
-        specs.append(spec)
+    brackets = config.brackets(config.methods)
+    specs = [_with_option(catalogue, "unlearner", bracket, "num_shards", config.num_shards) for bracket in brackets]
+    reached = config.num_shards is None or any(
+        hasattr(spec.params, "num_shards") and "num_shards" not in bracket.arguments
+        for spec, bracket in zip(specs, brackets, strict=True)
+    )
     if specs and not reached:
         raise UsageError(
             f"--num-shards {config.num_shards} reaches no method.",
@@ -68,6 +55,14 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     if specs and config.reference:
         specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
     return without_duplicates(specs)
+
+
+def _with_option(catalogue: Catalogue, kind: str, bracket: Bracket, key: str, value: object) -> Spec:
+    """Resolve a bracket; a component with the parameter `key` gets the value unless its bracket sets it."""
+    spec = resolve(catalogue, kind, bracket)
+    if value is None or not hasattr(spec.params, key):
+        return spec
+    return resolve(catalogue, kind, Bracket(bracket.name, {key: str(value), **bracket.arguments}))
 
 
 def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -110,16 +105,10 @@ def without_duplicates(specs: Iterable[Spec]) -> list[Spec]:
 def load_graphs(
     datasets: Sequence[Spec], root: Path, forbid_downloads: bool, skip_missing: bool = False
 ) -> tuple[dict[str, Graph], list[str]]:
-    """Load every dataset.
-
-    Args:
-        datasets: Which.
-        root: The data root.
-        forbid_downloads: Whether a file that is missing is an error at once.
-        skip_missing: Whether a dataset whose files cannot be had is left out.
+    """Load datasets.
 
     Returns:
-        The graphs by label, and lines that say what came in and what is left out.
+        The graphs by label, and lines that describe them and name those left out.
 
     Raises:
         DataError: Files are missing or damaged, or a graph breaks a rule; names every dataset whose
@@ -147,10 +136,6 @@ def load_graphs(
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
     """Check that every request and every number of shards fits its graph, and every method a model.
-
-    Args:
-        cells: All cells of a run.
-        graphs: The datasets by label.
 
     Raises:
         UsageError: One does not; names method and dataset.

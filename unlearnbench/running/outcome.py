@@ -65,6 +65,10 @@ class RunContext:
     elsewhere: Callable[[Cell], CheckpointStore] | None = None
     unfinished: Path | None = None
 
+    def torch_settings(self) -> dict[str, Any]:
+        """Return the device, threads and determinism as plain JSON values, as records have them."""
+        return {"device": str(self.device), "threads": self.threads, "deterministic": self.deterministic}
+
 
 @dataclass
 class Outcome:
@@ -90,12 +94,9 @@ class Outcome:
 def measured(
     cell: Cell, context: RunContext, work: Callable[[Outcome], str]
 ) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
-    """Compute a cell and make its record; a failure becomes the record's status.
+    """Compute a cell by `work`, which fills in an outcome and returns the status, and make its record.
 
-    Args:
-        cell: The cell.
-        context: What all cells share.
-        work: Computes the cell: fills in an outcome and returns the status.
+    A failure becomes the record's status.
 
     Returns:
         As for `run_cell`.
@@ -126,9 +127,7 @@ def measured(
     provenance = {
         **context.provenance,
         "started": started,
-        "threads": context.threads,
-        "device": str(context.device),
-        "deterministic": context.deterministic,
+        **context.torch_settings(),
         "backend": backend,
         "machine": context.machine,
         "load": [load.start, load.end],
@@ -147,7 +146,8 @@ def measured(
         "key": cell.key,
         "label": cell.method.label,
         "cell": cell.canonical(),
-        "phases": [_renamed(row) for row in outcome.meter.phases],
+        # Phases inside the first fit lose their prefix: `partition`, `train`, `aggregate`.
+        "phases": [{**row, "name": row["name"].removeprefix("fit/")} for row in outcome.meter.phases],
         "provenance": provenance,
         "notes": outcome.notes,
     }
@@ -169,9 +169,7 @@ def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
         "cell": cell.key,
         **{name: context.provenance.get(name) for name in ("python", "packages", "plugins", "git")},
         "machine": context.machine,
-        "device": str(context.device),
-        "threads": context.threads,
-        "deterministic": context.deterministic,
+        **context.torch_settings(),
     }
     return CellCheckpoints(unfinished_folder(context.unfinished, context.machine, cell.key), facts, store)
 
@@ -180,8 +178,3 @@ def _unread(cell: Cell) -> dict[str, str]:
     if cell.training.one_by_one:
         return {}
     return {"seconds_per_shard": "members were trained in lockstep; --train one-by-one times each"}
-
-
-def _renamed(row: dict[str, Any]) -> dict[str, Any]:
-    """Drop the prefix `fit/` of phases inside the first fit: `partition`, `train`, `aggregate`."""
-    return {**row, "name": row["name"].removeprefix("fit/")}

@@ -53,16 +53,8 @@ class Progress:
 class Plan:
     """All cells of a run, checked, and which of them are to be computed.
 
-    Args:
-        cells: Every cell of the grid.
-        wanted: Those to be computed, in the order they will be.
-        graphs: The datasets by label.
-        store: Where records go.
-        context: What all cells share.
-        config: The settings it was made of.
-        machine: What the machine is.
-        save_state: Where deployed parameters go, if anywhere.
-        notices: What a user should know.
+    `wanted` are the cells to be computed, in this order; `graphs` the datasets by label; `save_state` the folder
+    of deployed parameters; and `notices` what a user should know.
     """
 
     cells: list[Cell]
@@ -79,10 +71,8 @@ class Plan:
 def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> Plan:
     """Look everything up and check everything, before any training.
 
-    Args:
-        config: One grid, or several that go to one store with the same device and threads: each cell
-            and each dataset is then in the plan once.
-        catalogue: Where components are found.
+    Several grids go to one store with the same device and threads: each cell and each dataset is then in
+    the plan once.
 
     Raises:
         UsageError: An unknown name, a setting out of range, a device that is absent, a module that
@@ -148,20 +138,13 @@ def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
 
 
 def select_missing(plan: Plan, overwrite: Policy) -> None:
-    """Find out which cells of a plan are to be computed, and say which records cannot be read.
-
-    Args:
-        plan: Its `wanted` and `notices` are set.
-        overwrite: What to compute again.
-    """
+    """Set `wanted`, the cells of a plan that are to be computed, and report records that cannot be read."""
+    # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
+    states = None if overwrite == "never" else plan.save_state
     plan.wanted = [
         cell
         for cell in plan.cells
-        if plan.store.wanted(cell.key, overwrite)
-        # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
-        or (
-            plan.save_state is not None and overwrite != "never" and not state_path(plan.save_state, cell.key).is_file()
-        )
+        if plan.store.wanted(cell.key, overwrite) or (states is not None and not state_path(states, cell.key).is_file())
     ]
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
     plan.store.problems.clear()
@@ -197,14 +180,10 @@ def state_path(folder: Path, key: str) -> Path:
 
 
 def take_shard(plan: Plan, shard: tuple[int, int] | None) -> Plan:
-    """Leave one part of a plan's cells: the same cells on every machine, whatever is there already.
+    """Keep the i-th of n parts of a plan's cells: the same cells on every machine, whatever is there already.
 
     Cells are split by repetition first, so that methods that are compared stay together where
-    there are repetitions enough.
-
-    Args:
-        plan: All cells of a run.
-        shard: `(i, n)`: the i-th of n parts, counted from 1; None: all cells.
+    there are repetitions enough. Parts are counted from 1; None: all cells.
 
     Raises:
         NothingMatchedError: There are fewer cells than parts, and this one has none.

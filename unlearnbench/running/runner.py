@@ -25,8 +25,6 @@ from unlearnbench.task import Query, Task, View, make_query
 from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
 
-__all__ = ["Arrays", "Outcome", "RunContext", "measured", "run_cell"]
-
 VIEWS = (View.SHARD, View.FULL)
 # A first call this many times slower than the second did work that belongs to the request.
 DEFERRED = 2.0
@@ -35,11 +33,6 @@ Answer = TypeVar("Answer")
 
 def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
     """Fit, forget, predict and score; any fault of the method becomes the record's status.
-
-    Args:
-        cell: The cell.
-        graph: The dataset.
-        context: What all cells share.
 
     Returns:
         The record, the arrays to store beside it (predictions, ids), and the deployed state.
@@ -51,9 +44,8 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     name, meter = cell.dataset_identity, outcome.meter
     data = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
     graph, split, request = data.graph, data.split, data.request
-    outcome.fields["requests"] = [
-        {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
-    ]
+    archive = f"{cell.key}.npz"
+    outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": archive}]
     outcome.arrays |= {
         "forgotten": request.ids.numpy(),
         "train": split.train.numpy(),
@@ -83,9 +75,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     with meter.phase("evaluate"):
         questions = _questions(graph, split.train, split, context.device)
         _guard(inputs, questions)
-        answers = {
-            ("before", *key): check_predictions(method.predict(query), query) for key, query in questions.items()
-        }
+        answers = _answers("before", method, questions)
     inputs.check()
     _check_unchanged(method, digests_before)
 
@@ -115,7 +105,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     answer = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers["after", *first[0]] = check_predictions(answer, first[1])
     with meter.phase("evaluate"):
-        answers |= {("after", *key): check_predictions(method.predict(query), query) for key, query in others}
+        answers |= _answers("after", method, dict(others))
     inputs.check()
     _check_unchanged(method, digests_after)
 
@@ -134,13 +124,13 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         outcome.notes.append("unchanged: forgetting changed no parameter.")
     finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
-    if finite:
-        labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
-        outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
-        outcome.notes += problems
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
-    return "ok" if finite else "diverged"
+        return "diverged"
+    labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
+    outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
+    outcome.notes += problems
+    return "ok"
 
 
 def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
@@ -150,6 +140,12 @@ def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -
         query = make_query(graph, held, targets, View.SHARD, device)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
     return queries
+
+
+def _answers(
+    moment: str, method: Unlearner, questions: Mapping[tuple[str, str], Query]
+) -> dict[tuple[str, str, str], Tensor]:
+    return {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
 
 
 def _guard(inputs: GuardedInputs, questions: Mapping[tuple[str, str], Query]) -> None:
@@ -176,8 +172,7 @@ def _clean_answers(
         task = Task(data.graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen)
         method: Unlearner = cell.method.build()
         method.fit(task)
-        questions = _questions(data.graph, data.clean, data.split, device)
-        answers |= {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
+        answers |= _answers(moment, method, _questions(data.graph, data.clean, data.split, device))
     return answers
 
 
@@ -231,20 +226,14 @@ def warm_up(cell: Cell, device: torch.device) -> None:
     rng = seeds.generator(0, "warm-up")
     n, features = max(200, 4 * num_shards), 8
     edges = torch.randint(n, (2, 4 * n), generator=rng)
-    graph = Graph(
-        torch.randn(n, features, generator=rng),
-        torch.arange(n) % 3,
-        torch.cat([edges, edges.flip(0)], dim=1),
-        torch.arange(n),
-        3,
-    ).to(device)
-    training = replace(cell.training, epochs=2)
-    task = Task(graph, cell.model, training, device, seed=0)
+    x, y = torch.randn(n, features, generator=rng), torch.arange(n) % 3
+    graph = Graph(x, y, torch.cat([edges, edges.flip(0)], dim=1), torch.arange(n), 3).to(device)
+    task = Task(graph, cell.model, replace(cell.training, epochs=2), device, seed=0)
     request = Request(torch.arange(2, device=device))
     method: Unlearner = cell.method.build()
     method.fit(task)
     retained = task.without(request)
     method.unlearn(request, retained)
     held = retained if method.deletes_at_inference else task
-    for view in (View.SHARD, View.FULL):
+    for view in VIEWS:
         method.predict(held.query(retained.graph.ids[:10], view))

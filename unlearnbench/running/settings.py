@@ -9,24 +9,12 @@ from unlearnbench.errors import UsageError, nearest
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.task import Training
 
-_TRAINING: dict[str, type[Any]] = {
-    "lr": float,
-    "weight_decay": float,
-    "epochs": int,
-    "batch_size": int,
-    "fanouts": tuple,
-}
+_TRAINING = {"lr": float, "weight_decay": float, "epochs": int, "batch_size": int, "fanouts": tuple}
 _POISON = ("poison.nodes", "poison.edges")
 
 
 def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, batch_size: int | None) -> Training:
-    """Return how networks are trained.
-
-    Args:
-        given: Keys of `--set` to values; those of models are not looked at.
-        one_by_one: As `Training` has it.
-        epochs: The option `epochs`; None: not given.
-        batch_size: The option `batch_size`; None: not given.
+    """Return how networks are trained, by the values of `--set` and the options of the same names, None if not given.
 
     Raises:
         UsageError: An unknown key, a value out of range, or a setting given twice.
@@ -62,24 +50,20 @@ def poison(given: Mapping[str, Any]) -> Poison:
     Raises:
         UsageError: No setting of the poison, or a value out of range.
     """
-    values = _of_poison(given)
-    for key, value in values.items():
+    counts = {}
+    for key, value in _of_poison(given).items():
         if key not in _POISON:
             raise unknown_setting(key, list(_POISON))
-        if _number(key, value, int) < 1:
+        number = counts[key.partition(".")[2]] = _number(key, value, int)
+        if number < 1:
             raise UsageError(f"--set {key}={value}: out of range.", "Give a positive number.")
-    return Poison(**{key.partition(".")[2]: _number(key, value, int) for key, value in values.items()})
+    return Poison(**counts)
 
 
 def check_no_poison(given: Mapping[str, Any]) -> None:
-    """Refuse settings of a poison where nothing is injected.
-
-    Raises:
-        UsageError: There is one.
-    """
-    values = _of_poison(given)
-    if values:
-        raise UsageError(f"--set {next(iter(values))}: nothing is injected.", "Add --protocol poison.")
+    """Raise a UsageError if there are settings of a poison, where nothing is injected."""
+    for key in _of_poison(given):
+        raise UsageError(f"--set {key}: nothing is injected.", "Add --protocol poison.")
 
 
 def base_seed(given: Mapping[str, Any]) -> int:

@@ -17,7 +17,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
 from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
-from unlearnbench.running.backends.processes import Ended, lost_record, order_of, record_of_lost, report_end
+from unlearnbench.running.backends.processes import Ended, order_of, record_ended, record_lost, report_end
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.plan import Plan, Progress, state_path
 
@@ -29,17 +29,10 @@ GPU = "GPU"
 
 
 def run_on_dask(plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
-    """Compute the cells of a plan on the workers of a scheduler, and save their results.
+    """Compute the cells of a plan on the workers of its scheduler, and yield their records as they are saved.
 
     A cell whose worker is lost is computed by another; a cell that has cost as many workers as the
     scheduler allows is recorded as killed.
-
-    Args:
-        plan: The plan; its settings name the scheduler.
-        report: Called when a cell is sent and when its record is saved; by this thread.
-
-    Yields:
-        The record of each cell as it is saved.
 
     Raises:
         UsageError: dask.distributed is not installed, no scheduler answers, or the versions of a worker
@@ -84,7 +77,7 @@ def connected(plan: Plan) -> Iterator[Any]:
 
 def _check_workers(client: Any, plan: Plan) -> None:
     """Check the versions of all workers; those that join later are checked with each cell."""
-    versions = client.run(dask_worker.versions, list(plan.config.disable_plugins), on_error="return")
+    versions = client.run(dask_worker.versions, plan.config.disable_plugins, on_error="return")
     if not versions:
         print(f"note: {plan.config.scheduler} has no worker yet: cells wait for one.", file=sys.stderr)
     for worker, there in versions.items():
@@ -102,7 +95,7 @@ def _refuse(worker: str, differences: list[str]) -> None:
 
 
 def other_versions(worker: str, differences: list[str]) -> UsageError:
-    """Return the error for a worker whose versions differ."""
+    """Make the error for a worker whose versions differ."""
     return UsageError(
         f"Worker {worker} has other versions than this side: {'; '.join(differences)}.",
         "Install the same there, start the worker anew, and run the same command again.",
@@ -153,9 +146,7 @@ def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
     try:
         answer: Mapping[str, Any] = future.result()
     except distributed.KilledWorker as error:
-        record = lost_record(plan, cell, "killed", "KilledWorker", f"Every worker that began it was lost. {error}")
-        plan.store.save_failure(record)
-        return record
+        return record_lost(plan, cell, "killed", "KilledWorker", f"Every worker that began it was lost. {error}")
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"A worker cannot compute cells: {type(error).__name__}: {error}.",
@@ -164,12 +155,8 @@ def _received(client: Any, plan: Plan, cell: Cell, future: Any) -> Record:
     _refuse(f"on machine {answer['machine']}" if answer["machine"] else "that joined later", answer["differences"])
     ended = Ended(**answer["ended"])
     report_end(ended)
-    kept = _keep(plan, cell, answer["files"]) if "saved" in ended.answer else None
-    if kept is not None:
-        return kept
-    record = record_of_lost(plan, cell, ended)
-    plan.store.save_failure(record)
-    return record
+    record = _keep(plan, cell, answer["files"]) if "saved" in ended.answer else None
+    return record_ended(plan, cell, ended) if record is None else record
 
 
 def _keep(plan: Plan, cell: Cell, files: Mapping[str, bytes]) -> Record | None:

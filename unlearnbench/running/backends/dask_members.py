@@ -9,13 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from unlearnbench.errors import StoppedError, UnlearnbenchError, UsageError
-from unlearnbench.running.backends import dask_worker
+from unlearnbench.graph import Graph
 from unlearnbench.running.backends.dask_cells import GPU, connected, other_versions
+from unlearnbench.running.backends.dask_worker import to_arrays, to_tensors, train_members
 from unlearnbench.running.backends.order import MemberOrder
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
@@ -26,15 +25,11 @@ from unlearnbench.task.task import ShardGroup, TrainedGroup
 
 # How often a member is sent when workers with its graph are lost: as often as dask retries a task.
 MOST_ATTEMPTS = 4
-Arrays = dict[str, NDArray[Any]]
 
 
 @contextlib.contextmanager
 def members_on_dask(plan: Plan) -> Iterator[RunContext]:
     """Connect to a scheduler, and yield a context in which the members of cells are trained on its workers.
-
-    Args:
-        plan: The plan; its settings name the scheduler.
 
     Raises:
         UsageError: As for `dask_cells.connected`; or a cell is an audit.
@@ -52,11 +47,6 @@ class ClusterTraining:
 
     The training graph goes to every worker once; orders name shards and their nodes. A member whose worker
     is lost is trained by another: it depends on its own shard alone, so the result is bit for bit the same.
-
-    Args:
-        client: A connected client of dask.
-        plan: The plan.
-        cell: The cell.
     """
 
     most: int | None = 1
@@ -103,7 +93,7 @@ class ClusterTraining:
         if answer["differences"]:
             error = other_versions("that joined later", answer["differences"])
             raise StoppedError(error.message, error.hint, error.exit_code)
-        return TrainedGroup(_to_tensors(answer["members"]), _to_tensors(answer["extra_state"]), answer["counts"])
+        return TrainedGroup(to_tensors(answer["members"]), to_tensors(answer["extra_state"]), answer["counts"])
 
     def keep(self, task: Task, group: ShardGroup, trained: TrainedGroup) -> None:
         """Do nothing: results are not stored on the cluster."""
@@ -111,7 +101,7 @@ class ClusterTraining:
     def _send(self, task: Task, groups: Sequence[ShardGroup]) -> None:
         # As for cells: without workers, wait for one.
         self._client.wait_for_workers(1)
-        (self._graph,) = self._client.scatter([_graph_to_arrays(task)], broadcast=True, hash=False)
+        (self._graph,) = self._client.scatter([_graph_to_arrays(task.graph)], broadcast=True, hash=False)
         for group in groups:
             self._sent[group.shards] = group, self._submitted(task, group)
 
@@ -121,19 +111,17 @@ class ClusterTraining:
             cell=cell_to_plain(self._cell),
             disable_plugins=self._plan.config.disable_plugins,
             provenance=context.provenance,
-            device=str(context.device),
-            threads=context.threads,
-            deterministic=context.deterministic,
+            **context.torch_settings(),
             training=task.training.canonical(),
             seed=task.seed,
             shards=list(group.shards),
         )
         return self._client.submit(
-            dask_worker.train_members,
+            train_members,
             order.to_json(),
             self._graph,
             [ids.cpu().numpy() for ids in group.ids],
-            _to_arrays(group.extra_state),
+            to_arrays(group.extra_state),
             key=f"unlearnbench-{self._cell.key}-{'-'.join(map(str, group.shards))}-{uuid4().hex}",
             pure=False,
             resources={GPU: 1} if context.device.type == "cuda" else None,
@@ -167,15 +155,6 @@ def _cluster_errors(plan: Plan) -> Iterator[None]:
         ) from error
 
 
-def _graph_to_arrays(task: Task) -> Arrays:
-    graph = task.graph
+def _graph_to_arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     tensors = {"x": graph.x, "y": graph.y, "edge_index": graph.edge_index, "ids": graph.ids}
-    return {**_to_arrays(tensors), "num_classes": np.asarray(graph.num_classes)}
-
-
-def _to_arrays(values: Mapping[str, Tensor]) -> Arrays:
-    return {name: value.detach().cpu().numpy() for name, value in values.items()}
-
-
-def _to_tensors(values: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    return {name: torch.tensor(value) for name, value in values.items()}
+    return {**to_arrays(tensors), "num_classes": np.asarray(graph.num_classes)}

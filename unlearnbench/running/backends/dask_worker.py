@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unlearnbench.graph import Graph
 from unlearnbench.measure.machine import describe_machine
@@ -36,30 +37,18 @@ _ALONE = threading.Lock()
 
 
 class CellAnswer(TypedDict):
-    """The answer of a worker to a `CellOrder`.
-
-    Args:
-        differences: How its versions differ; if they do, nothing was computed and the rest is empty.
-        machine: Id of the worker's machine.
-        ended: How the cell's process ended: the fields of `processes.Ended`.
-        files: The files it wrote, by path in its results folder; deployed states are below `state/`.
-    """
+    """The answer of a worker to a `CellOrder`; if its versions differ, nothing was computed and the rest is empty."""
 
     differences: list[str]
     machine: str
+    # The fields of `processes.Ended`.
     ended: dict[str, Any]
+    # By path in the results folder; deployed states are below `state/`.
     files: dict[str, bytes]
 
 
 class MemberAnswer(TypedDict):
-    """The answer of a worker to a `MemberOrder`.
-
-    Args:
-        differences: How its versions differ; if they do, nothing was trained and the rest is empty.
-        members: Parameters by shard and name, as in `TrainedGroup`.
-        extra_state: The method's extra state of these shards.
-        counts: The counts of the training.
-    """
+    """The answer of a worker to a `MemberOrder`: a `TrainedGroup`, which is empty if its versions differ."""
 
     differences: list[str]
     members: dict[str, NDArray[Any]]
@@ -68,39 +57,27 @@ class MemberAnswer(TypedDict):
 
 
 def versions(disable_plugins: Sequence[str]) -> str:
-    """Return the versions on this worker as JSON: those of `measure.provenance`, and its plugins.
-
-    Args:
-        disable_plugins: Plugins that are not loaded.
-    """
-    return json.dumps({"plugins": load_catalogue(disable=list(disable_plugins)).versions(), **provenance()})
+    """Return the versions on this worker as JSON: those of `measure.provenance`, and its plugins."""
+    return json.dumps({"plugins": load_catalogue(disable=disable_plugins).versions(), **provenance()})
 
 
 def version_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """List how the versions of two processes differ; empty if cells may go from one to the other.
-
-    Args:
-        here: The provenance of a run: `python`, `packages`, `plugins`, `git`.
-        there: The same from a worker.
-    """
-    differences = list(_differing("python", here.get("python"), there.get("python")))
+    """List how the provenance of a run differs from a worker's; empty if cells may go from one to the other."""
+    pairs = [("python", here.get("python"), there.get("python"))]
     for kind in ("packages", "plugins"):
         ours, theirs = here.get(kind) or {}, there.get(kind) or {}
-        for name in sorted({*ours, *theirs}):
-            differences += _differing(name, ours.get(name), theirs.get(name))
+        pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs})]
     # An installed package has no commit, only a version.
     if here.get("git") and there.get("git"):
-        differences += _differing("the commit of unlearnbench", here["git"], there["git"])
-    return list(dict.fromkeys(differences))
+        pairs.append(("the commit of unlearnbench", here["git"], there["git"]))
+    lines = (
+        f"{name} {there or 'is not there'}, not {here or 'absent'}" for name, here, there in pairs if here != there
+    )
+    return list(dict.fromkeys(lines))
 
 
 def compute(order: str, seconds: float | None) -> CellAnswer:
-    """Compute one cell in a process of its own.
-
-    Args:
-        order: A `CellOrder` as JSON; `out` and `save_state` are replaced by temporary folders.
-        seconds: How long the process may take; None: without limit.
-    """
+    """Carry out a `CellOrder` in a process of its own, with temporary folders as `out` and `save_state`."""
     sender, disable_plugins = _origin(order)
     differences = version_differences(sender, json.loads(versions(disable_plugins)))
     if differences:
@@ -131,10 +108,10 @@ def train_members(
     ids: Sequence[NDArray[np.int64]],
     extra_state: Mapping[str, NDArray[Any]],
 ) -> MemberAnswer:
-    """Train the members of some shards in this process, one call at a time.
+    """Carry out a `MemberOrder` in this process, one call at a time.
 
     Args:
-        order: A `MemberOrder` as JSON.
+        order: The order as JSON.
         graph: The training graph: `x`, `y`, `edge_index`, `ids`, `num_classes`.
         ids: The ids of each shard's nodes.
         extra_state: The method's extra state of these shards.
@@ -152,16 +129,14 @@ def train_members(
             torch.set_num_threads(todo.threads)
             task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo.training), device, todo.seed)
             nodes = tuple(torch.tensor(part).to(device) for part in ids)
-            group = ShardGroup(
-                tuple(todo.shards), nodes, {name: torch.tensor(part) for name, part in extra_state.items()}
-            )
+            group = ShardGroup(tuple(todo.shards), nodes, to_tensors(extra_state))
             method = cell.method.build()
             method.set_extra_state(group.shards, group.extra_state, device)
             trained = train_group(method, task, [task.graph.induced(part) for part in nodes], group)
             return {
                 "differences": [],
-                "members": {name: value.cpu().numpy() for name, value in trained.members.items()},
-                "extra_state": {name: value.cpu().numpy() for name, value in trained.extra_state.items()},
+                "members": to_arrays(trained.members),
+                "extra_state": to_arrays(trained.extra_state),
                 "counts": dict(trained.counts),
             }
 
@@ -179,11 +154,15 @@ def _own_versions(disable_plugins: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _graph_of(arrays: Mapping[str, NDArray[Any]]) -> Graph:
-    # Copies: arrays from the network are read-only, which torch warns of.
-    x, y, edge_index, ids = (torch.tensor(arrays[name]) for name in ("x", "y", "edge_index", "ids"))
-    return Graph(x, y, edge_index, ids, int(arrays["num_classes"]))
+    of = to_tensors(arrays)
+    return Graph(of["x"], of["y"], of["edge_index"], of["ids"], int(of["num_classes"]))
 
 
-def _differing(name: str, here: str | None, there: str | None) -> Iterator[str]:
-    if here != there:
-        yield f"{name} {there or 'is not there'}, not {here or 'absent'}"
+def to_arrays(values: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Convert tensors to arrays on the CPU."""
+    return {name: value.detach().cpu().numpy() for name, value in values.items()}
+
+
+def to_tensors(values: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Copy arrays to tensors: arrays from the network are read-only, which torch warns of."""
+    return {name: torch.tensor(value) for name, value in values.items()}

@@ -12,13 +12,8 @@ from typing import Any, Self
 class Order:
     """What all orders have in common; plain JSON values only.
 
-    Args:
-        cell: The cell, as `cell_codec.cell_to_plain` writes it.
-        disable_plugins: Plugins that are not loaded.
-        provenance: Python, packages, plugins and commit of the process that gives the order.
-        device: The device to compute on.
-        threads: Number of torch's threads.
-        deterministic: Whether torch refuses operations whose results may vary from call to call.
+    `cell` is as `cell_codec.cell_to_plain` writes it, `provenance` is that of the process that gives the order,
+    and `device`, `threads` and `deterministic` are as in `RunContext`.
     """
 
     cell: Mapping[str, Any]
@@ -40,14 +35,9 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class CellOrder(Order):
-    """Compute a cell and save its record.
+    """Compute a cell and save its record in the results folder `out`.
 
-    Args:
-        data_root: The folder of datasets; None: the default.
-        out: The results folder.
-        save_state: The folder of deployed states; None: none is saved.
-        machine: Id of the machine, as records have it.
-        backend: How cells are run, as records have it.
+    `data_root` and `save_state` are as in `RunOptions`; `machine` and `backend` as records have them.
     """
 
     data_root: str | None
@@ -59,13 +49,7 @@ class CellOrder(Order):
 
 @dataclass(frozen=True, kw_only=True)
 class MemberOrder(Order):
-    """Train the members of some shards of a cell.
-
-    Args:
-        training: The training settings of the task.
-        seed: The seed of the task.
-        shards: The shards.
-    """
+    """Train the members of some shards of a cell; `training` and `seed` are those of the task."""
 
     training: Mapping[str, Any]
     seed: int

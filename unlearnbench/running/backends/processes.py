@@ -22,7 +22,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import IO, Any
 
-from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.errors import StoppedError, UnlearnbenchError
 from unlearnbench.records.record import Record, Status
 from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.cell import Cell
@@ -34,7 +34,6 @@ WORKER = "unlearnbench.running.backends.worker"
 TRACEBACK_SECONDS = 5.0
 # How much of a process's output is kept and shown.
 OUTPUT_BYTES = 100_000
-_OUTCOME, _FAILURE = "outcome", "failure"
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,7 @@ class Ended:
 
 
 def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
-    """Compute the cells of a plan, each in its own process, as many at once as the settings allow.
-
-    Args:
-        plan: The plan.
-        report: Called before and after each cell, by this thread.
-
-    Yields:
-        The record of each cell as it ends.
+    """Compute the cells of a plan, each in its own process, and yield their records as they end.
 
     Raises:
         UnlearnbenchError: A process could not save its record, or has other versions than this
@@ -100,12 +92,7 @@ class Processes:
         self._ended = False
 
     def run(self, order: CellOrder, seconds: float | None) -> Ended:
-        """Run a process from start to end.
-
-        Args:
-            order: What it is to do.
-            seconds: How long it may take, start-up included; None: without limit.
-        """
+        """Run a process from start to end, or until `seconds` are over, start-up included; None: without limit."""
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
             process = self._start(answer, output)
@@ -161,23 +148,21 @@ class Processes:
 
 def order_of(plan: Plan, cell: Cell) -> CellOrder:
     """Return the order for the process of a cell."""
-    config, context = plan.config, plan.context
+    data_root = plan.config.data_root
     return CellOrder(
         cell=cell_to_plain(cell),
-        disable_plugins=config.disable_plugins,
-        provenance={**context.provenance, "isolated": True},
-        device=str(context.device),
-        threads=context.threads,
-        deterministic=context.deterministic,
-        data_root=None if config.data_root is None else str(config.data_root.absolute()),
+        disable_plugins=plan.config.disable_plugins,
+        provenance={**plan.context.provenance, "isolated": True},
+        **plan.context.torch_settings(),
+        data_root=None if data_root is None else str(data_root.absolute()),
         out=str(plan.store.root),
         save_state=None if plan.save_state is None else str(plan.save_state),
-        machine=context.machine,
-        backend=backend_of(plan),
+        machine=plan.context.machine,
+        backend=_backend(plan),
     )
 
 
-def backend_of(plan: Plan) -> str:
+def _backend(plan: Plan) -> str:
     """Return how cells are run, as records have it."""
     if plan.config.backend != "local":
         return plan.config.backend
@@ -193,30 +178,20 @@ def report_end(ended: Ended) -> None:
     if ended.output:
         print(ended.output, end="" if ended.output.endswith("\n") else "\n", file=sys.stderr)
     if "error" in ended.answer:
-        error = UnlearnbenchError(ended.answer["error"], ended.answer["hint"])
-        error.exit_code = ended.answer["exit_code"]
-        raise error
+        raise StoppedError(ended.answer["error"], ended.answer["hint"], ended.answer["exit_code"])
 
 
 def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
     """Read the record that a process wrote; if there is none, write one of its failure."""
     report_end(ended)
-    saved = ended.answer.get("saved")
-    record = (
-        plan.store.find(cell.key)
-        if saved == _OUTCOME
-        else plan.store.find_failure(cell.key)
-        if saved == _FAILURE
-        else None
-    )
-    if record is None:
-        record = record_of_lost(plan, cell, ended)
-        plan.store.save_failure(record)
-    return record
+    finders = {"outcome": plan.store.find, "failure": plan.store.find_failure}
+    find = finders.get(ended.answer.get("saved", ""))
+    record = None if find is None else find(cell.key)
+    return record_ended(plan, cell, ended) if record is None else record
 
 
-def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Return the record of a cell whose process ended without one."""
+def record_ended(plan: Plan, cell: Cell, ended: Ended) -> Record:
+    """Save the failure of a cell whose process ended without a record."""
     status: Status
     if ended.in_time:
         status, kind = "killed", "ProcessEnded"
@@ -225,25 +200,15 @@ def record_of_lost(plan: Plan, cell: Cell, ended: Ended) -> Record:
         seconds = plan.config.cell_timeout
         status, kind = "timeout", "TimeoutError"
         message = f"Its process was ended after {seconds:g} s (--cell-timeout), starting up included."
-    return lost_record(plan, cell, status, kind, message, ended.output, exit_code=ended.code, started=ended.started)
+    return record_lost(plan, cell, status, kind, message, ended.output, exit_code=ended.code, started=ended.started)
 
 
-def lost_record(
+def record_lost(
     plan: Plan, cell: Cell, status: Status, kind: str, message: str, output: str = "", **known: Any
 ) -> Record:
-    """Return the record of a cell that was lost.
-
-    Args:
-        plan: The plan.
-        cell: The cell.
-        status: `killed` or `timeout`.
-        kind: The type of the error.
-        message: What happened.
-        output: The end of the process's output.
-        **known: Further fields of the provenance.
-    """
+    """Save the failure of a cell that was lost; `known` are further fields of its provenance."""
     context = plan.context
-    return Record(
+    record = Record(
         key=cell.key,
         status=status,
         label=cell.method.label,
@@ -252,14 +217,14 @@ def lost_record(
             **context.provenance,
             "isolated": True,
             **known,
-            "threads": context.threads,
-            "device": str(context.device),
-            "deterministic": context.deterministic,
-            "backend": backend_of(plan),
+            **context.torch_settings(),
+            "backend": _backend(plan),
             "machine": context.machine,
         },
         error={"type": kind, "message": message, "traceback": output},
     )
+    plan.store.save_failure(record)
+    return record
 
 
 def _how(code: int) -> str:

@@ -15,13 +15,10 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.running.backends.order import CellOrder
-
-if TYPE_CHECKING:
-    from unlearnbench.running.execute import Compute
 
 ORPHANED = 1
 BROKEN = 1
@@ -55,13 +52,7 @@ def main() -> None:
 
 
 def work(order: CellOrder) -> str:
-    """Compute a cell and save its record.
-
-    Args:
-        order: What to compute.
-
-    Returns:
-        Which record was saved: `outcome` or `failure`.
+    """Compute a cell, save its record, and return which one that was: `outcome` or `failure`.
 
     Raises:
         UnlearnbenchError: The cell cannot be computed here, or its record cannot be written.
@@ -91,18 +82,11 @@ def work(order: CellOrder) -> str:
             "Something changed its files meanwhile: run the same command again.",
         )
     device = torch.device(order.device)
+    metrics, _ = available_metrics(catalogue)
     context = RunContext(
-        device,
-        order.threads,
-        order.machine,
-        available_metrics(catalogue)[0],
-        order.provenance,
-        order.backend,
-        order.deterministic,
+        device, order.threads, order.machine, metrics, order.provenance, order.backend, order.deterministic
     )
-    compute: Compute = run_cell
-    if cell.audit is not None:
-        compute = cell.audit.cls.auditor(catalogue)
+    compute = run_cell if cell.audit is None else cell.audit.cls.auditor(catalogue)
     prepare(cell, context)
     store = Store(Path(order.out), order.machine)
     record = do_cell(cell, graph, context, store, _path(order.save_state), compute)
