@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
 HEAVY = {"torch", "torch_geometric", "pandas", "pydantic", "numpy", "scipy", "sklearn", "statsmodels"}
 WHAT_IS_LOADED = "import json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
+LIGHT = [
+    *(["--help"], ["--version"], ["run", "--help"], ["report", "--help"], ["plugins"]),
+    *(["ls", "method"], ["ls", "table"], ["ls", "experiment"]),
+]
 COMMAND = f"""
 import sys
 from unlearnbench.cli import main
@@ -29,7 +33,7 @@ except SystemExit as end:
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["ls", "method"], ["plugins"]])
+@pytest.mark.parametrize("arguments", LIGHT)
 def test_importtime_names_no_torch(arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "unlearnbench", *arguments],
@@ -41,7 +45,7 @@ def test_importtime_names_no_torch(arguments: list[str]) -> None:
     assert imported & HEAVY == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["ls", "method"], ["plugins"]])
+@pytest.mark.parametrize("arguments", LIGHT)
 def test_without_torch_there_is_help_all_the_same(arguments: list[str]) -> None:
     absent = (
         f"import sys\nfor name in {sorted(HEAVY)}: sys.modules[name] = None\n"
@@ -68,6 +72,7 @@ def loaded(code: str, *arguments: str) -> tuple[list[str], set[str]]:
         (["--help"], 0),
         (["--version"], 0),
         (["run", "--help"], 0),
+        (["report", "--help"], 0),
         (["rum"], 2),
         (["--no-such-option"], 2),
         (["run", "--no-such-option"], 2),
