@@ -211,4 +211,4 @@ class JumpingLinear(StackedLayer):
 
     def forward(self, parts: Sequence[Tensor], layout: Layout) -> Tensor:
         """Return [rows of all parts] W + b."""
-        return layout.linear(layout.beside(parts), self.weight) + layout.spread(self.bias)
+        return layout.linear(layout.concatenate(parts), self.weight) + layout.spread(self.bias)

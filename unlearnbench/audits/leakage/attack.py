@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from scipy.stats import rankdata
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -96,9 +97,7 @@ def _placements(scores: Tensor, positive: Tensor) -> Tensor:
 
 
 def _middle_ranks(values: Tensor) -> Tensor:
-    _, at, count = torch.unique(values, return_inverse=True, return_counts=True)
-    rank: Tensor = count.cumsum(dim=0).double() - (count - 1) / 2
-    return rank[at]
+    return torch.from_numpy(rankdata(values.numpy()))
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
