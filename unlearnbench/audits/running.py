@@ -58,7 +58,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     """
     audits = chosen_audits(names, catalogue)
     if config.forget_kind != "node":
-        raise UsageError("Audits ask about forgotten nodes.", "Leave --forget-kind out.")
+        raise UsageError("Audits ask about forgotten nodes.", "Leave `forget_kind` out.")
     # Records of runs do not matter here: with `always` none of them is read or mentioned.
     plan = make_plan(replace(config, overwrite="always"), catalogue)
     cells, unfit = [], Counter[str]()

@@ -154,9 +154,9 @@ def data_root(explicit: Path | None = None) -> Path:
         root = root.expanduser()
         is_file = root.exists() and not root.is_dir()
     except (OSError, RuntimeError) as error:  # a name too long, no such user
-        raise DataError(f"The data root {root} cannot be used: {error}.", "Name a folder with --data-root.") from None
+        raise DataError(f"The data root {root} cannot be used: {error}.", "Name a folder with `data_root`.") from None
     if is_file:
-        raise DataError(f"The data root {root} is not a folder.", f"Name a folder with --data-root or {ROOT_VARIABLE}.")
+        raise DataError(f"The data root {root} is not a folder.", f"Name a folder with `data_root` or {ROOT_VARIABLE}.")
     return root
 
 

@@ -82,7 +82,7 @@ class RawFiles:
             if not self.missing(place):
                 return place
         if is_offline():
-            raise self._cannot(places[0], f"downloads are forbidden by --offline or {OFFLINE_VARIABLE}")
+            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE_VARIABLE}")
         target = next((place for place in places if _is_writable(place)), None)
         if target is None:
             raise self._cannot(places[0], "no folder to download them to can be written")
@@ -171,8 +171,8 @@ class RawFiles:
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"
-            f" {self.folder} with --data-root.{f' {remedy}' if remedy else ''}"
-            f"{'' if is_offline() else ' With --offline no download is tried.'}",
+            f" {self.folder} with `data_root`.{f' {remedy}' if remedy else ''}"
+            f"{'' if is_offline() else ' With `offline` no download is tried.'}",
         )
 
 

@@ -189,11 +189,11 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
     if choice == "folds" or (not masks and choice is None):
         return None
     if not masks:
-        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave --split out.")
+        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave `split` out.")
     columns = []
     for name in MASKS:
         if name not in masks:
-            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use --split folds.")
+            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use `split` folds.")
         mask = masks[name]
         mask = mask[:, None] if mask.dim() == 1 else mask
         if mask.dim() != 2 or len(mask) != len(ids):
@@ -208,13 +208,13 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
         )
     (count,) = counts
     if count == 0:
-        raise DataError("the masks hold no split.", "Give one column for each split, or use --split folds.")
+        raise DataError("the masks hold no split.", "Give one column for each split, or use `split` folds.")
     known = "0" if count == 1 else f"0 to {count - 1}"
     if choice is None and count != 1:
         raise UsageError(
-            f"there are {count} splits and none was chosen.", f"Use --split {known}, or --split folds for ten folds."
+            f"there are {count} splits and none was chosen.", f"Use `split` {known}, or `split` folds for ten folds."
         )
     at = choice or 0
     if not 0 <= at < count:
-        raise UsageError(f"split {at} does not exist.", f"Use --split {known}.")
+        raise UsageError(f"split {at} does not exist.", f"Use `split` {known}.")
     return Split(*(ids[mask[:, at]].sort().values for mask in columns))
