@@ -125,7 +125,7 @@ def geom(title: str, features: list[str]) -> dict[str, bytes]:
 
 
 def table(rows: Any) -> bytes:
-    return gzip.compress("".join(",".join(str(value) for value in row) + "\n" for row in rows).encode())
+    return gzip.compress("".join(",".join(str(value) for value in row) + "\n" for row in rows).encode(), mtime=0)
 
 
 def ogb(split_type: str) -> dict[str, bytes]:
