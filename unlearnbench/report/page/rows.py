@@ -64,7 +64,7 @@ HEADS = (
         )
     ),
     ColumnHead("seconds", "unlearn s", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
-    ColumnHead("ratio", "x of Retrain", "summary", "x of Retrain", "times_retrain", "time"),
+    ColumnHead("ratio", "relative to Retrain", "summary", "relative to Retrain", "times_retrain", "time"),
     ColumnHead("hit", "shards hit", "summary", "shards hit", "shards_hit", "time"),
     ColumnHead("peak", "peak MiB", "summary", "peak MiB", "peak_mib", "time"),
 )
