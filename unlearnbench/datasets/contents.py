@@ -1,38 +1,23 @@
 """Is a raw file what it should be? Told from its content, before any parser sees it.
 
 A pickle is a program: it may name any function of Python and call it. So pickled objects in archives are never
-opened, and the pickles that some graphs are published as may name nothing but what is on a short list.
+opened, and a file that is a pickle is read only if it is, byte for byte, the published one.
 """
 
 from __future__ import annotations
 
-import collections
+import hashlib
 import io
 import json
-import pickle
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from unlearnbench.errors import DataError
 
 _NUMBERS = re.compile(rb"[0-9eE+\-.,\s]+")
-# The second name of each is the one newer versions of the library write.
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-    ("numpy._core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-    ("scipy.sparse.csr", "csr_matrix"): scipy.sparse.csr_matrix,
-    ("scipy.sparse._csr", "csr_matrix"): scipy.sparse.csr_matrix,
-    ("collections", "defaultdict"): collections.defaultdict,
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
-}
 
 
 @contextmanager
@@ -93,31 +78,13 @@ def check_json(content: bytes) -> None:
         raise DataError(f"it holds a {type(value).__name__}, not an object.")
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise DataError(f"it asks for {module}.{name}, which no such file needs; it was not run.") from None
-
-
-def read_pickle(content: bytes) -> Any:
-    """Read a pickle that may come from anyone, written by Python 2 or 3.
+def refuse_pickle(content: bytes) -> None:
+    """Refuse a pickle; one whose SHA-256 is in the catalogue is never looked into.
 
     Raises:
-        DataError: It is not a pickle, breaks off, or asks for anything but arrays, sparse
-            matrices, lists and dictionaries.
+        DataError: Always.
     """
-    with _reading("a pickle"):
-        return _Unpickler(io.BytesIO(content), encoding="latin1").load()
-
-
-def check_pickle(content: bytes, types: tuple[type[Any], ...]) -> None:
-    """Check that a pickle holds an object of one of these types.
-
-    Raises:
-        DataError: It holds another, which the message compares with the last type, or cannot be read.
-    """
-    value = read_pickle(content)
-    if not isinstance(value, types):
-        raise DataError(f"it holds a {type(value).__name__}, not a {types[-1].__name__}.")
+    raise DataError(
+        "it would be unpickled, which can run any code, and its SHA-256 is not in the catalogue; it was not read.",
+        f"If you trust it, add its SHA-256 to the catalogue: {hashlib.sha256(content).hexdigest()}.",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,8 +96,7 @@ class PublishedGraph(Dataset):
 
 def _loader(row: GraphRow) -> Loader:
     # Imported by name and late: PyG's loaders take a second to import, and lists and descriptions need none.
-    module, _, name = row.loader.partition(":")
-    loader: Loader = getattr(importlib.import_module(f"unlearnbench.datasets.{module}"), name)
+    loader: Loader = pkgutil.resolve_name(f"unlearnbench.datasets.{row.loader}")
     return loader
 
 

@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse
 from torch_geometric.datasets import (
     Actor,
     Amazon,
@@ -35,13 +33,11 @@ from torch_geometric.datasets import (
 from torch_geometric.io import read_npz, read_planetoid_data
 
 from unlearnbench.datasets.catalogue_of_graphs import GraphRow
-from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers, check_pickle
+from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers, refuse_pickle
 from unlearnbench.datasets.published import Loader
-from unlearnbench.errors import DataError
 
 DRIVE = "https://drive.usercontent.google.com/download?id={}&confirm=t"
 CSR_ARRAYS = ("indices", "indptr", "data", "shape")
-MATRIX_TYPES = (np.ndarray, scipy.sparse.csr_matrix)
 MATRICES = tuple(f"{matrix}_{array}" for matrix in ("adj", "attr") for array in CSR_ARRAYS)
 
 
@@ -60,17 +56,11 @@ def _with_pyg(parse: Callable[[Path], Any]) -> Callable[[GraphRow, Mapping[str, 
     return read
 
 
-def _check_node_numbers(content: bytes) -> None:
-    if not b"".join(content.split()).isdigit():
-        raise DataError("it is not a list of node numbers.")
-
-
 PLANETOID = Loader(
     url=lambda row, file: f"{Planetoid.url}/{file}",
     checks={
-        ".index": _check_node_numbers,
-        ".graph": partial(check_pickle, types=(dict,)),
-        **dict.fromkeys((".x", ".tx", ".allx", ".y", ".ty", ".ally"), partial(check_pickle, types=MATRIX_TYPES)),
+        ".index": check_numbers,
+        **dict.fromkeys((".x", ".tx", ".allx", ".y", ".ty", ".ally", ".graph"), refuse_pickle),
     },
     read=_with_pyg(lambda folder: read_planetoid_data(str(folder), folder.parent.name)),
 )
