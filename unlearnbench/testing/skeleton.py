@@ -33,16 +33,7 @@ _USES = {
 
 
 def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path:
-    """Write a package with one component.
-
-    Args:
-        name: The component's name, with `unlearnbench-` in front or without.
-        kind: One of `hookspecs.KINDS`.
-        out: Where the package's folder is made.
-        catalogue: Whose names are taken.
-
-    Returns:
-        The folder, `OUT/unlearnbench-NAME`.
+    """Write a package with one component and return its folder, `OUT/unlearnbench-NAME`.
 
     Raises:
         UsageError: The name cannot be used or is taken, or the folder exists or cannot be made.
@@ -52,7 +43,7 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     words = {
         "name": component,
         "kind": kind,
-        "cls": _class_name(component),
+        "cls": "".join(word[:1].upper() + word[1:] for word in component.split("-")),
         "distribution": distribution,
         "module": distribution.replace("-", "_"),
         "base": next(cls for cls in vars(conformance) if cls.lower() == f"{kind}conformance"),
@@ -82,14 +73,10 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
 
 
 def checked_name(name: str, catalogue: Catalogue) -> str:
-    """Check a name and write it the one way that equal names are written (PEP 503).
-
-    Args:
-        name: With `unlearnbench-` in front or without.
-        catalogue: Whose names are taken.
+    """Return a name, with `unlearnbench-` in front or without, the one way that equal names are written (PEP 503).
 
     Raises:
-        UsageError: It cannot be used, says why.
+        UsageError: It cannot be used or is taken.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -110,10 +97,6 @@ def checked_name(name: str, catalogue: Catalogue) -> str:
                 "Choose another name, or uninstall it.",
             )
     return plain
-
-
-def _class_name(component: str) -> str:
-    return "".join(word[:1].upper() + word[1:] for word in component.split("-"))
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

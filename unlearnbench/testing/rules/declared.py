@@ -66,7 +66,7 @@ def _parameters(case: Case, toy: Toy) -> Iterator[Fault]:
     yield from _fields(params)
     case.build()
     for preset in cls.presets:
-        resolve(case.catalogue, case.spec.kind, Bracket(case.name, {"preset": preset}))
+        resolve(case.catalogue, case.spec.kind, Bracket(case.spec.name, {"preset": preset}))
     if cls.presets and not cls.default_preset:
         yield Fault("It has presets and no default_preset.", "Name its own defaults in default_preset.")
 

@@ -12,7 +12,7 @@ from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import TOYS, Toy, toy_task
 from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, Case, Fault, Rule
-from unlearnbench.testing.rules.purity import describe, difference, own_chance, same_answer, unchanged_graph
+from unlearnbench.testing.rules.purity import describe, difference, reproducible, unchanged_graph
 
 
 def _task(case: Case, toy: Toy) -> Task:
@@ -121,14 +121,14 @@ def _train_and_predict(case: Case, toy: Toy, task: Task) -> None:
 RULES = (
     Rule("answers", "embed() returns a row per node, head() a column per class, both finite", _answers, TOYS),
     Rule("one-node-shards", "it can be trained on a single node", _bears_one_node_shards),
-    same_answer(
+    *reproducible(
         "the same task gives the same parameters",
         _outputs,
         difference,
         "Two trainings of the same task differ: {}.",
         "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
+        own_promise="random generators other than those handed in are left alone",
     ),
-    own_chance(_outputs, difference, "random generators other than those handed in are left alone"),
     unchanged_graph("the graph stays as it was", _task, _train_and_predict, "embed() or head()"),
     Rule("stands-alone", "a network does not depend on those trained beside it", _stands_alone),
     Rule("any-graph", "it predicts on any graph, in any order of nodes, and remembers none", _is_for_any_graph),
