@@ -29,7 +29,7 @@ from unlearnbench.testing.rules.lifecycle import (
     small_subject,
     trained,
 )
-from unlearnbench.testing.rules.purity import check_log_probabilities, difference
+from unlearnbench.testing.rules.purity import check_log_probabilities, describe, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
 
@@ -54,16 +54,16 @@ def _holds_nothing(case: Case, toy: Toy) -> Iterator[Fault]:
     _claims_something(case)
     life, request = seeded_life(case, toy), fifth(toy)
     rows = unique_rows(life.task.graph, request.ids)
-    ids, features = [], []
+    held: dict[str, list[str]] = {"ids": [], "features": []}
     for path, tensor in named_reachable_tensors(life.method):
         part = tensor.detach()
         if part.layout is not torch.strided:
             part = part.to_dense()
         if part.dtype in (torch.int64, torch.int32) and bool(torch.isin(part, request.ids).any()):
-            ids.append(path)
+            held["ids"].append(path)
         elif any(contains_row(part, row) for row in rows.values()):
-            features.append(path)
-    for what, paths in (("ids", ids), ("features", features)):
+            held["features"].append(path)
+    for what, paths in held.items():
         if paths:
             yield Fault(
                 f"It still holds {what} of forgotten nodes: in {', '.join(paths[:3])}.",
@@ -76,15 +76,15 @@ def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
     for name, value in life.kept[0].items():
         if name != "partition" or value.dtype != torch.int64 or value.dim() != 2 or value.shape[1] != 2:
             yield Fault(
-                f"kept() names {name}, {str(value.dtype).removeprefix('torch.')} {list(value.shape)}.",
+                f"kept() names {name}, {describe(value)}.",
                 'At most {"partition": int64 [[node id, shard], ...]} may be kept.',
             )
             continue
-        left = set(life.retained.graph.ids.tolist())
-        gone, strange = torch.isin(value[:, 0], request.ids), [i for i in value[:, 0].tolist() if i not in left]
-        if bool(gone.any()):
-            yield Fault(f"kept() has forgotten nodes: {listed(value[gone, 0].tolist())}.", "Keep retained nodes only.")
-        elif strange or len(value) != len(left) or len(set(value[:, 0].tolist())) != len(left):
+        ids, left = value[:, 0], life.retained.graph.ids
+        gone = ids[torch.isin(ids, request.ids)]
+        if len(gone):
+            yield Fault(f"kept() has forgotten nodes: {listed(gone.tolist())}.", "Keep retained nodes only.")
+        elif not torch.equal(ids.sort().values, left.sort().values):
             yield Fault(
                 f"kept() has {len(value)} nodes, {len(left)} are retained.", "Name every retained node once, by its id."
             )

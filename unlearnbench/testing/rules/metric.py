@@ -77,8 +77,7 @@ def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
     arguments = dict(zip(("labels", "log_probabilities"), _predictions(toy), strict=True))
     before = {name: value.clone() for name, value in arguments.items()}
     _score(case, *arguments.values())
-    differs = difference(before, arguments)
-    if differs:
+    if differs := difference(before, arguments):
         yield Fault(
             f"score() changed its arguments: {differs}.", "The next metric gets the same tensors: clone() first."
         )

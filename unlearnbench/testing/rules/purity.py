@@ -98,8 +98,7 @@ def reproducible(
             return
         with seeded_generators(_SEED):
             again = answer(case, toy)
-        differs = differ(first, again)
-        if differs:
+        if differs := differ(first, again):
             case.memory[UNEQUAL] = True
             yield Fault(fault.format(differs), remedy)
 

@@ -114,8 +114,7 @@ def _predicts_without_side_effects(case: Case, toy: Toy) -> Iterator[Fault]:
         before = copied(method.state())
         query = question(toy, toy.train, view)
         first = method.predict(query)
-        differs = difference(before, copied(method.state()))
-        if differs:
+        if differs := difference(before, method.state()):
             yield Fault(
                 f"predict() changed the state: {differs}.",
                 "Only fit() and unlearn() may; put networks into eval() before they predict.",
