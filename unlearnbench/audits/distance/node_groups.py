@@ -12,12 +12,7 @@ HOPS = 3
 
 
 def hops(graph: Graph, ids: Tensor, most: int = HOPS) -> Tensor:
-    """Count the edges from each node to the nearest of some nodes, whichever way the edges point.
-
-    Args:
-        graph: What is walked over.
-        ids: int64 [t], where walks start.
-        most: Where counting ends.
+    """Count the edges from each node to the nearest of those with `ids`, whichever way the edges point.
 
     Returns:
         int64 [n]; `most` + 1 for nodes that are farther away.
@@ -32,12 +27,7 @@ def hops(graph: Graph, ids: Tensor, most: int = HOPS) -> Tensor:
 
 
 def make_groups(graph: Graph, forgotten: Tensor, test: Tensor) -> dict[str, Tensor]:
-    """Group nodes: the forgotten, the retained by their hops from them, the rest, the test nodes.
-
-    Args:
-        graph: The training graph before the request.
-        forgotten: int64 [t], ids of the request.
-        test: int64 [n], ids.
+    """Group nodes: the forgotten, those of the training graph by their hops from them, the rest, the test nodes.
 
     Returns:
         Ids by the group's name, on the CPU; empty groups are left out.
