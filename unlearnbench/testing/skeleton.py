@@ -52,7 +52,7 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     words = {
         "name": component,
         "kind": kind,
-        "cls": _class_name(component),
+        "cls": "".join(word[:1].upper() + word[1:] for word in component.split("-")),
         "distribution": distribution,
         "module": distribution.replace("-", "_"),
     }
@@ -99,14 +99,10 @@ def _files_of_table(module: str) -> dict[str, str]:
 
 
 def checked_name(name: str, catalogue: Catalogue) -> str:
-    """Check a name and write it the one way that equal names are written (PEP 503).
-
-    Args:
-        name: With `unlearnbench-` in front or without.
-        catalogue: Whose names are taken.
+    """Return a name, with `unlearnbench-` in front or without, the one way that equal names are written (PEP 503).
 
     Raises:
-        UsageError: It cannot be used, says why.
+        UsageError: It cannot be used or is taken.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -133,10 +129,6 @@ def checked_name(name: str, catalogue: Catalogue) -> str:
                 "Choose another name, or uninstall it.",
             )
     return plain
-
-
-def _class_name(component: str) -> str:
-    return "".join(word[:1].upper() + word[1:] for word in component.split("-"))
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

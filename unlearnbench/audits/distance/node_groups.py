@@ -13,12 +13,7 @@ HOPS = 3
 
 
 def make_groups(graph: Graph, forgotten: Tensor, test: Tensor) -> dict[str, Tensor]:
-    """Group nodes: the forgotten, the retained by their hops from them, the rest, the test nodes.
-
-    Args:
-        graph: The training graph before the request.
-        forgotten: int64 [t], ids of the request.
-        test: int64 [n], ids.
+    """Group nodes: the forgotten, those of the training graph by their hops from them, the rest, the test nodes.
 
     Returns:
         Ids by the group's name, on the CPU; empty groups are left out.
