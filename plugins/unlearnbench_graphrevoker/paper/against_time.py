@@ -142,8 +142,8 @@ def _notes(found: Aggregate, base: str) -> Iterator[str]:
     )
     yield (
         f"relative to {base}: published, the quotient of two printed means; ours, the geometric mean of the ratios"
-        " within repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further split"
-        " is expected with 95 %. outside: x where the published ratio lies outside that."
+        " within repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further"
+        " split is expected with 95 %. outside: x where the published ratio lies outside that."
     )
     yield from request_note(found)
     yield from origin_notes(found, has_views=False)
