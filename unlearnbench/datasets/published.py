@@ -22,10 +22,8 @@ from unlearnbench.graph import Graph, Split
 class Loader:
     """How the graphs of one family are downloaded and read.
 
-    Args:
-        url: Maps a graph and one of its files to the file's address, in the form of `RawFiles.urls`.
-        checks: Suffix of a file's name to the check of its content, which raises `DataError`.
-        read: Makes a `torch_geometric.data.Data` of a graph's checked files.
+    `url` maps a graph and one of its files to an address as in `RawFiles.urls`, `checks` the suffix of a file's name
+    to the check of its content; `read` makes a `torch_geometric.data.Data` of a graph's checked files.
     """
 
     url: Callable[[GraphRow, str], str]
@@ -42,11 +40,7 @@ class Loader:
 
 
 class PublishedGraph(Dataset):
-    """A graph of the catalogue, read from raw files under the data root.
-
-    Attributes:
-        row: What the catalogue says of it; `size` and `own_split` are its own.
-    """
+    """A graph of the catalogue, read from raw files under the data root; its attributes are those of its row too."""
 
     row: ClassVar[GraphRow]
     size: ClassVar[GraphSize]

@@ -70,9 +70,9 @@ class RawFiles:
     def find(self, root: Path) -> Path:
         """Return the folder that holds all files, after a download if some are missing.
 
-        A root that holds all files is only read, and no network is used. Files that are
-        missing go to the root, or to the user's cache where the root cannot be written. Jobs
-        that share a root wait for each other; a file appears under its name only when whole.
+        A root that holds all files is only read, and no network is used. Missing files go to the root, or to the
+        user's cache where the root cannot be written. Jobs that share a root wait for each other; a file appears
+        under its name only when whole.
 
         Raises:
             DataError: Files are missing and cannot be had: which, and where to put them.

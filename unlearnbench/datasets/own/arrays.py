@@ -133,8 +133,7 @@ def node_features(x: Tensor | None, edge_index: Tensor, num_nodes: int, features
         raise DataError(f"{what}.", "Add features=degree or features=constant: file:PATH[features=degree].")
     if x.is_complex():
         raise DataError("features are complex numbers.", "Give real numbers.")
-    dense = x.to_dense() if x.layout != torch.strided else x
-    return (dense[:, None] if dense.dim() == 1 else dense).to(torch.float32)
+    return (x[:, None] if x.dim() == 1 else x).to(torch.float32)
 
 
 def node_ids(ids: Tensor | None, num_nodes: int) -> Tensor:
