@@ -6,7 +6,6 @@ settings and seed.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -19,15 +18,15 @@ from torch import Tensor
 
 from unlearnbench import seeds
 from unlearnbench.api.task_from_data import OwnTask
-from unlearnbench.component import Spec, canonical_json
+from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.cell import KEY_DIGITS, Cell, identity_of
+from unlearnbench.running.cell import Cell, identity_of, key_of
 from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
 from unlearnbench.running.process_guard import seeded_process_state
@@ -147,8 +146,8 @@ class Method:
             amount["requests"] = [request.ids.tolist() for request in self._requests]
         cell = _cell(self.spec, own).canonical()
         cell["protocol"]["forget"] = amount
-        key = hashlib.sha256(canonical_json(cell).encode()).hexdigest()[:KEY_DIGITS]
-        return State(key, self.spec.label, cell, weights, forgotten, own.split, self.unlearner.kept().get("partition"))
+        partition = self.unlearner.kept().get("partition")
+        return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition)
 
     def save(self, path: str | Path) -> None:
         """Write `state()`; `unlearnbench.load_state` reads it.
@@ -208,9 +207,7 @@ def method(bracket: str) -> Method:
     Raises:
         UsageError: An unknown name or parameter, a value out of range, or a module that is missing.
     """
-    catalogue = load_catalogue()
-    report_problems(catalogue)
-    spec = resolve(catalogue, "unlearner", bracket)
+    spec = resolve(load_and_report(), "unlearner", bracket)
     check_requirements([spec])
     return Method(spec)
 
@@ -218,10 +215,8 @@ def method(bracket: str) -> Method:
 def _cell(spec: Spec, task: OwnTask) -> Cell:
     """Return the cell that a run would have; its request is a placeholder."""
     rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None)
-    dataset = replace(task.dataset, label="data")
-    where = task.device.type
-    checksum = task.full_graph.checksum()
-    return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, where)
+    dataset, checksum, device = replace(task.dataset, label="data"), task.full_graph.checksum(), task.device.type
+    return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, device)
 
 
 def _seeded(task: OwnTask) -> AbstractContextManager[None]:

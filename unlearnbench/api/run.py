@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unlearnbench.records.record import Record
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute
 from unlearnbench.running.plan import make_plan, take_shard
@@ -29,8 +29,6 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
         WriteError: A record cannot be written.
     """
     config = make_config({"methods": methods, **settings}, "unlearnbench.run")
-    catalogue = load_catalogue(disable=config.disable_plugins)
-    report_problems(catalogue)
-    plan = take_shard(make_plan(config, catalogue), config.shard)
+    plan = take_shard(make_plan(config, load_and_report(config.disable_plugins)), config.shard)
     shown = is_notebook() if progress is None else progress
     return execute_with_progress(plan) if shown else execute(plan)

@@ -12,7 +12,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import protocol
 from unlearnbench.registry.brackets import Bracket
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import identity_of
@@ -83,16 +83,10 @@ def task_from_data(
         UsageError: An unknown model, a setting out of range, no such device or split.
     """
     values = {"training.lr": lr, "training.weight_decay": weight_decay, "seed": seed}
-    settings: dict[str, Any] = {
-        "models": [model],
-        "seeds": [repetition],
-        "split": split,
-        "device": device,
-        "set": {key: value for key, value in values.items() if value is not None},
-    }
-    config = make_config(settings | ({} if epochs is None else {"epochs": epochs}), "unlearnbench.task_from_data")
-    catalogue = load_catalogue()
-    report_problems(catalogue)
+    assigned = {key: value for key, value in values.items() if value is not None}
+    settings = {"models": [model], "seeds": [repetition], "split": split, "device": device, "epochs": epochs}
+    config = make_config({**settings, "set": assigned}, "unlearnbench.task_from_data")
+    catalogue = load_and_report()
     where = choose_device(config.device)
     (chosen,) = chosen_models(config, catalogue)
     check_requirements([chosen])
@@ -100,10 +94,9 @@ def task_from_data(
     if split is not None:
         options["split"] = str(split)
     dataset = resolve(catalogue, "dataset", Bracket("file", options))
-    graph = File(dataset.params).of_value(data)
-    name = identity_of(dataset)
+    graph, name, base_seed = File(dataset.params).of_value(data), identity_of(dataset), config.base_seed()
     try:
-        parts = protocol.split(graph, config.base_seed(), name, repetition)
+        parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
         raise UsageError(f"Dataset data: {error.message}", error.hint) from None
     return OwnTask(
@@ -111,10 +104,10 @@ def task_from_data(
         chosen,
         config.training_settings(),
         where,
-        protocol.task_seed(config.base_seed(), name, repetition),
+        protocol.task_seed(base_seed, name, repetition),
         full_graph=graph,
         split=parts,
         dataset=dataset,
-        base_seed=config.base_seed(),
+        base_seed=base_seed,
         repetition=repetition,
     )

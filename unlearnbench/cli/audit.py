@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from unlearnbench.cli.grid import grid, settings
+from unlearnbench.registry.brackets import split_names
 
-FORGET_RATIO = 0.05
+DEFAULTS = {"repetitions": 1, "forget_ratio": 0.05}
 
 
 @click.command("audit", short_help="Ask whether forgotten data is really gone.")
 @click.argument("audits", metavar="NAMES")
-@grid(repetitions=1, forget_ratio=FORGET_RATIO)
+@grid(**DEFAULTS)
 @click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")
 def command(
     audits: str,
@@ -21,7 +22,6 @@ def command(
     tolerate_failures: bool,
     as_json: bool,
     no_estimate: bool,
-    debug: bool,
     **given: Any,
 ) -> int:
     """Audit methods: NAMES are audits with commas, or all.
@@ -37,8 +37,6 @@ def command(
       unlearnbench ls audit
     """  # noqa: D301
     from unlearnbench.cli.running import audit_with_progress
-    from unlearnbench.registry.brackets import split_names
 
-    config = settings(given, {"repetitions": 1, "forget_ratio": FORGET_RATIO})
-    names = split_names([audits])
-    return audit_with_progress(config, names, dry_run, tolerate_failures, not no_estimate, as_json)
+    config = settings(given, DEFAULTS)
+    return audit_with_progress(config, split_names([audits]), dry_run, tolerate_failures, not no_estimate, as_json)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.errors import UsageError
 from unlearnbench.hookspecs import KINDS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @options.as_json
 @options.disable_plugin
 @options.debug
-def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
     """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
     report = findings(data_root, disable_plugins)
     if as_json:
@@ -34,10 +35,6 @@ def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, .
 
 def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:
     """Collect what the machine and the installation have.
-
-    Args:
-        data_root: The folder of datasets; None: the default.
-        disable: Plugins or distributions that are not imported.
 
     Returns:
         Plain JSON values: `machine`, `packages`, `devices`, `nvml`, `memory`, `metis`, `threads`,
@@ -94,7 +91,6 @@ def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _needs(catalogue: Catalogue) -> Iterator[str]:
     """Describe the requirements of all components, and whether they are installed."""
-    from unlearnbench.errors import UsageError
     from unlearnbench.registry.requirements import requirements_of
 
     for kind in KINDS:
@@ -111,8 +107,6 @@ def _needs(catalogue: Catalogue) -> Iterator[str]:
 
 def _presence(catalogue: Catalogue, entry: Entry, root: Path) -> str:
     """Describe whether the files of a dataset are there; a broken plugin is reported and ends nothing."""
-    from unlearnbench.errors import UsageError
-
     try:
         presence: str = catalogue.load(entry)().presence(root)
     except UsageError as error:

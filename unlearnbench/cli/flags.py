@@ -11,12 +11,7 @@ _SETTING = re.compile(r"`([a-z_]+)`")
 
 
 def with_flags(text: str, command: click.Command) -> str:
-    """Replace settings in backquotes by the flags that set them: `forget_ratio` by --forget-ratio.
-
-    Args:
-        text: The message or hint of an error.
-        command: The command whose options, or whose subcommands' options, are the flags.
-    """
+    """Replace settings in backquotes by flags of a command or its subcommands: `forget_ratio` by --forget-ratio."""
     if not _SETTING.search(text):
         return text
     flags = dict(_flags(command))

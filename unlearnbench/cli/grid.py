@@ -24,11 +24,7 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
 
 
 def grid(**defaults: Any) -> Callable[[Command], Command]:
-    """Add the options that run and audit share to a command.
-
-    Args:
-        **defaults: Defaults of this command that differ from the table's, for `--help`.
-    """
+    """Add the options that run and audit share to a command; `--help` shows these defaults instead of the table's."""
     listed = [_click_option(name, flag, defaults) for name, flag in OPTIONS.items() if "audit" in flag.commands]
     at = next(number for number, name in enumerate(OPTIONS) if name == "protocol")
     listed.insert(
@@ -89,11 +85,8 @@ def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[
 
 def _plain(kind: Any) -> Any:
     """Strip limits and `None` from a type; of several types the first is meant."""
-    if get_origin(kind) is Annotated:
-        return _plain(get_args(kind)[0])
-    if get_origin(kind) in (Union, types.UnionType):
-        return _plain(get_args(kind)[0])
-    return kind
+    is_wrapped = get_origin(kind) in (Annotated, Union, types.UnionType)
+    return _plain(get_args(kind)[0]) if is_wrapped else kind
 
 
 def _shown(name: str, flag: Flag, kind: Any, defaults: dict[str, Any]) -> str:
@@ -105,11 +98,7 @@ def _shown(name: str, flag: Flag, kind: Any, defaults: dict[str, Any]) -> str:
 
 
 def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> RunConfig:
-    """Make the settings of a grid from the options given and the run file they name.
-
-    Args:
-        given: What the command line holds, by parameter; absent or empty values count as not given.
-        defaults: What holds where neither names it, if it differs from the table's default.
+    """Make the settings of a grid from the options given, the run file they name, and a command's own defaults.
 
     Raises:
         UsageError: Something contradicts, is unknown or out of range.
@@ -125,10 +114,9 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
 
 
 def given_values(given: dict[str, Any]) -> dict[str, Any]:
-    """Gather what the options and the run file they name hold: keys of `RunConfig`, none that was not given.
+    """Gather the options given and those of the run file they name: keys of `RunConfig`.
 
-    Args:
-        given: What the command line holds, by parameter; absent or empty values count as not given.
+    Absent or empty values of the command line count as not given.
 
     Raises:
         UsageError: Options contradict each other, or the run file is wrong.

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
 
 
 @click.group("leaderboard", short_help="Write or check the leaderboard, submit records.")
@@ -19,7 +20,7 @@ def command() -> None:
 @click.argument("results", type=click.Path(path_type=Path), default=Path("results"))
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to.  [default: RESULTS/leaderboard]")
 @options.debug
-def build(results: Path, out: Path | None, debug: bool) -> None:
+def build(results: Path, out: Path | None) -> None:
     """Write the CSV files: the same bytes from the same records."""
     from unlearnbench.report.publish import leaderboard
 
@@ -51,7 +52,6 @@ def verify(
     data_root: Path | None,
     offline: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Fail if a CSV file differs from what its records give; or run cells again.
 
@@ -66,7 +66,6 @@ def verify(
     """  # noqa: D301
     if recompute is not None:
         return _recompute(results, recompute, seed, data_root, offline, as_json)
-    from unlearnbench.errors import EXIT_OK, UnlearnbenchError
     from unlearnbench.report.publish import leaderboard
 
     try:
@@ -85,13 +84,11 @@ def _recompute(
 ) -> int:
     import random
 
-    from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_and_report
     from unlearnbench.report.publish.recompute import Recomputed, recompute
 
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    catalogue = load_catalogue()
-    report_problems(catalogue)
+    catalogue = load_and_report()
 
     def show(one: Recomputed) -> None:
         click.echo("\n".join(one.lines()), err=as_json)
@@ -120,7 +117,7 @@ def _recompute(
 )
 @click.option("--allow-dirty", is_flag=True, help="Take records made from changed source too; each says so.")
 @options.debug
-def submit(results: Path, out: Path, allow_dirty: bool, debug: bool) -> int:
+def submit(results: Path, out: Path, allow_dirty: bool) -> int:
     """Check the records in DIR and lay them out for a pull request.
 
     Only records and descriptions of machines are laid out, and nothing is written over. What is
@@ -131,13 +128,10 @@ def submit(results: Path, out: Path, allow_dirty: bool, debug: bool) -> int:
       unlearnbench leaderboard submit runs/mine
       unlearnbench leaderboard submit runs/mine --out unlearnbench/results
     """  # noqa: D301
-    from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_and_report
     from unlearnbench.report.publish.submission import submit as lay_out
 
-    catalogue = load_catalogue()
-    report_problems(catalogue)
-    done = lay_out(results, out, catalogue, allow_dirty)
+    done = lay_out(results, out, load_and_report(), allow_dirty)
     for path in done.written:
         click.echo(path)
     for path, reason in done.left_out:

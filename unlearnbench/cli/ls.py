@@ -15,12 +15,11 @@ from unlearnbench.hookspecs import HOOKS
 @options.as_json
 @options.disable_plugin
 @options.debug
-def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
     """List the components of a kind (`method` is another word for `unlearner`), the tables or the experiments."""
-    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_and_report
 
-    catalogue = load_catalogue(disable=disable_plugins)
-    report_problems(catalogue)
+    catalogue = load_and_report(disable_plugins)
     entries = catalogue.all("unlearner" if kind == "method" else kind)
     names = [catalogue.asked_for(entry) for entry in entries]
     if as_json:

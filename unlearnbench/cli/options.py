@@ -19,7 +19,8 @@ disable_plugin = click.option(
     help="Do not even import this plugin or distribution. Can be repeated.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
-debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+# `cli.main` looks for it among the arguments.
+debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
 def width_of_tables() -> int | None:

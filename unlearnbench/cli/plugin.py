@@ -34,7 +34,7 @@ def command() -> None:
     help="Where its folder is made; default: here.",
 )
 @options.debug
-def new(name: str, kind: str, out: Path, debug: bool) -> None:
+def new(name: str, kind: str, out: Path) -> None:
     """Write a package that pip installs, with a component NAME that works, a test and a README.
 
     For a table, NAME is that of a paper's published numbers: `report --table utility --against NAME`.
@@ -58,7 +58,7 @@ def new(name: str, kind: str, out: Path, debug: bool) -> None:
 @click.option("--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin
-@options.debug
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def check(
     name: str,
     kind: str | None,
@@ -74,13 +74,12 @@ def check(
     """
     import torch
 
-    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_and_report
     from unlearnbench.registry.resolve import resolve_any
     from unlearnbench.testing.conformance import check_component
 
     torch.set_num_threads(1)
-    catalogue = load_catalogue(disable=disable_plugins)
-    report_problems(catalogue)
+    catalogue = load_and_report(disable_plugins)
     spec = resolve_any(catalogue, name, kind and _kind(kind))
     if not as_json:
         click.echo(f"{spec.label}, {spec.kind}, version {spec.version}, from {spec.distribution}")

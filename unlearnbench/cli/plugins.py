@@ -14,7 +14,7 @@ from unlearnbench.cli import options
 @options.as_json
 @options.disable_plugin
 @options.debug
-def command(as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(as_json: bool, disable_plugins: tuple[str, ...]) -> None:
     """List every plugin: loaded, disabled, or failed with the reason."""
     from unlearnbench.registry.loading import load_catalogue
 

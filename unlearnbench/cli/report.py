@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ import click
 from click.core import ParameterSource
 
 from unlearnbench.cli import options
+from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.registry.brackets import split_names
 from unlearnbench.registry.builtin import TABLES
 
 if TYPE_CHECKING:
@@ -81,7 +84,6 @@ def command(
     datasets: tuple[str, ...],
     models: tuple[str, ...],
     methods: tuple[str, ...],
-    debug: bool,
 ) -> None:
     """Rebuild tables, a page or figures from the records in a results folder.
 
@@ -92,8 +94,6 @@ def command(
       unlearnbench report --datasets cora --models gcn --methods sisa,graphrevoker --format md
       unlearnbench report --html page
     """  # noqa: D301
-    from unlearnbench.errors import UsageError
-    from unlearnbench.registry.brackets import split_names
     from unlearnbench.report.frame.selection import Selection
 
     wanted = Selection(experiment or "", split_names(datasets), split_names(models), split_names(methods))
@@ -109,7 +109,6 @@ def command(
 
 
 def _write_table(results: Path, table: str, style: str, against: str, figure: Path | None, wanted: Selection) -> None:
-    from unlearnbench.errors import UsageError
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
@@ -123,11 +122,8 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
         if table != "poison":
             raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
         check_figure(figure)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same problems are printed below, one line each
-        frame = load_audits(results) if reads == "audits" else load_records(results)
-        audits = _audits(results) if reads == "both" else None
-    frame = _selected(frame, wanted)
+    frame = _selected(_quietly(load_audits if reads == "audits" else load_records, results), wanted)
+    audits = _audits(results) if reads == "both" else None
     source = shlex.quote(str(results)) + wanted.options()
     _warn(frame)
     tables = build_tables(frame, table, source, against, audits, catalogue)
@@ -146,15 +142,13 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         check_page(html)
     if figures:
         check_figures(figures)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same problems are printed below, one line each
-        frame = load_records(results)
-        audits = _audits(results) if html else None
-    frame = _selected(frame, wanted)
+    frame = _selected(_quietly(load_records, results), wanted)
     _warn(frame)
     if html:
         source = shlex.quote(str(results)) + wanted.options()
-        click.echo(str(write_page(results, frame, _audits_of(audits, wanted), html, source)))
+        # Experiments have no audits of their own.
+        audits = _audits(results, replace(wanted, experiment=""))
+        click.echo(str(write_page(results, frame, audits, html, source)))
     if figures:
         for path in write_figures(frame, figures):
             click.echo(str(path))
@@ -168,19 +162,7 @@ def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
     return select(frame, wanted, load_catalogue()) if wanted.options() else frame
 
 
-def _audits_of(audits: pd.DataFrame | None, wanted: Selection) -> pd.DataFrame | None:
-    """Return the selected audits, if there are any; experiments have no audits of their own."""
-    from unlearnbench.errors import NothingMatchedError
-
-    try:
-        return None if audits is None else _selected(audits, replace(wanted, experiment=""))
-    except NothingMatchedError:
-        return None
-
-
 def _refuse_options_of_tables(context: click.Context) -> None:
-    from unlearnbench.errors import UsageError
-
     flags = {"table": "--table", "style": "--format", "as_json": "--json", "against": "--against", "figure": "--figure"}
     given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     if given:
@@ -195,12 +177,19 @@ def _warn(frame: pd.DataFrame) -> None:
         click.echo(f"warning: {problem}", err=True)
 
 
-def _audits(results: Path) -> pd.DataFrame | None:
-    """Read the records of audits in this folder, if there are any."""
-    from unlearnbench.errors import NothingMatchedError
+def _audits(results: Path, wanted: Selection | None = None) -> pd.DataFrame | None:
+    """Read the records of audits in this folder, the selected ones, if there are any."""
     from unlearnbench.report.tables.audits import load_audits
 
     try:
-        return load_audits(results)
+        audits = _quietly(load_audits, results)
+        return audits if wanted is None else _selected(audits, wanted)
     except NothingMatchedError:
         return None
+
+
+def _quietly(load: Callable[[Path], pd.DataFrame], results: Path) -> pd.DataFrame:
+    """Read records without warnings: the same problems are printed, one line each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load(results)

@@ -21,7 +21,6 @@ def command(
     dry_run: bool,
     tolerate_failures: bool,
     as_json: bool,
-    debug: bool,
     experiment: str | None,
     **given: Any,
 ) -> int:

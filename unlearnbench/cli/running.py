@@ -21,7 +21,7 @@ from unlearnbench.protocol import Protocol
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.registry.loading import load_catalogue, report_problems
+from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.tables.audits import audit_frame_of
@@ -50,18 +50,7 @@ def run_with_progress(
     tables: Sequence[str] = ("summary",),
     as_json: bool = False,
 ) -> int:
-    """Run grids, print tables and what to type next.
-
-    Args:
-        configs: What to run: at least one grid, all into one store.
-        dry_run: List the cells and compute none.
-        tolerate_failures: End with 0 although cells failed.
-        tables: What to print at the end.
-        as_json: Print one JSON object in place of cells or tables.
-
-    Returns:
-        The exit code.
-    """
+    """Run grids that go into one store, print tables and what to type next, and return the exit code."""
     catalogue = checked_catalogue(configs[0])
     plan = take_shard(make_plan(configs, catalogue), configs[0].shard)
     show_settings(plan)
@@ -90,9 +79,7 @@ def checked_catalogue(config: RunConfig) -> Catalogue:
     """
     if not config.methods:
         raise UsageError("No method is named.", "Add --methods NAMES; they are listed by: unlearnbench ls method.")
-    catalogue = load_catalogue(disable=config.disable_plugins)
-    report_problems(catalogue)
-    return catalogue
+    return load_and_report(config.disable_plugins)
 
 
 def show_settings(plan: Plan) -> None:
@@ -118,18 +105,7 @@ def compute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
 def conclude(
     plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool, as_json: bool = False
 ) -> int:
-    """Count what came of the cells and say what to type next.
-
-    Args:
-        plan: What was computed.
-        records: What came of it.
-        reports: Keys of `NEXT`: options of `unlearnbench report`.
-        tolerate_failures: End with 0 although cells failed.
-        as_json: Print what came of every cell as one JSON object to standard output, too.
-
-    Returns:
-        The exit code.
-    """
+    """Print counts of outcomes and what to type next, `reports` of `NEXT`, and return the exit code."""
     failed = any(record.is_failure for record in records)
     left = len(plan.cells) - len(records)
     ready = len(plan.cells) - len(plan.wanted) - left
@@ -246,10 +222,9 @@ def _summary(records: list[Record], cells: int, ready: int, store: Store, report
     width = max(map(len, commands))
     for command, meaning in commands.items():
         print(f"  {command:<{width}}  {meaning}", file=sys.stderr)
-    for record in records:
-        if record.error is not None:
-            print(f"The traceback of the first failure is under error in {store.path(record)}", file=sys.stderr)
-            break
+    failed = next((record for record in records if record.error is not None), None)
+    if failed is not None:
+        print(f"The traceback of the first failure is under error in {store.path(failed)}", file=sys.stderr)
 
 
 def audit_with_progress(
@@ -260,18 +235,9 @@ def audit_with_progress(
     with_estimate: bool,
     as_json: bool = False,
 ) -> int:
-    """Run audits, print their tables and what to type next.
+    """Run audits, print their tables and what to type next, and return the exit code.
 
-    Args:
-        config: The grid.
-        names: The audits.
-        dry_run: List the cells and compute none.
-        tolerate_failures: End with 0 although cells failed.
-        with_estimate: Time each method once and say how long the audits will take.
-        as_json: Print one JSON object in place of cells or tables.
-
-    Returns:
-        The exit code.
+    An estimate times each method once, to print how long the audits will take.
     """
     catalogue = checked_catalogue(config)
     plan = make_audit_plan(config, names, catalogue)

@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 @options.as_json
 @options.disable_plugin
 @options.debug
-def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[str, ...], debug: bool) -> None:
+def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults. It can also be the
     name of a table or an experiment.
     """
-    from unlearnbench.registry.loading import load_catalogue, report_problems
+    from unlearnbench.registry.loading import load_and_report
     from unlearnbench.registry.resolve import resolve_any
 
-    catalogue = load_catalogue(disable=disable_plugins)
-    report_problems(catalogue)
+    catalogue = load_and_report(disable_plugins)
     other = _kind_of_other(catalogue, name, kind)
     if other:
         described = describe_other(catalogue, other, name)
@@ -56,11 +55,6 @@ def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
 
 def describe_other(catalogue: Catalogue, kind: str, name: str) -> dict[str, Any]:
     """Describe a table or an experiment, as plain JSON values.
-
-    Args:
-        catalogue: Where it is looked up.
-        kind: `table` or `experiment`.
-        name: Its name.
 
     Returns:
         `name`, `kind`, `distribution` and `summary`; of a table `reads`, `against`, the names of the published
@@ -101,9 +95,6 @@ def _listed(value: Any) -> str:
 
 def describe(spec: Spec) -> dict[str, Any]:
     """Describe a component as plain JSON values.
-
-    Args:
-        spec: The component with its parameters.
 
     Returns:
         `name`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.errors import NothingMatchedError
 
 # Equals `STALE_SECONDS` of `unlearnbench.records.store`, which is imported only when the command runs.
 HOUR = 3600.0
@@ -31,13 +32,12 @@ def command() -> None:
     "--unfinished", is_flag=True, help="Remove members of unfinished cells as well: their next run starts anew."
 )
 @options.debug
-def clean(results: Path, older_than: float, unfinished: bool, debug: bool) -> None:
+def clean(results: Path, older_than: float, unfinished: bool) -> None:
     """Remove temporary files that killed runs left behind, and list them.
 
     Members that were kept of a large cell are removed too if it has its record since. Records,
     arrays and everything else are left alone. Every run does the same when it begins.
     """
-    from unlearnbench.errors import NothingMatchedError
     from unlearnbench.records.store import remove_temporaries, temporaries
     from unlearnbench.records.unfinished import is_finished, remove_all_unfinished, unfinished_folders
 

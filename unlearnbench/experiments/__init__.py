@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -20,14 +20,9 @@ _AXES = ("datasets", "models")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment.
+    """One experiment: the table or figure of a paper it has as source, the tables that show it, and its grids.
 
-    Args:
-        name: What `--experiment` takes.
-        title: One line.
-        source: Where the published figures stand: table or figure of the paper.
-        tables: Names of the tables that show it: `unlearnbench report --table`.
-        grids: Keys of `RunConfig`, one mapping a grid.
+    A grid has keys of `RunConfig`.
     """
 
     name: str
@@ -44,10 +39,6 @@ def experiment_names(catalogue: Catalogue | None = None) -> list[str]:
 
 def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment:
     """Read an experiment.
-
-    Args:
-        name: Its name.
-        catalogue: Where it is looked up; default: all plugins.
 
     Raises:
         UsageError: There is none of that name, or its file cannot be read.
@@ -71,12 +62,7 @@ def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment
 
 
 def experiments_with(table: str, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the experiments that a table shows; one that cannot be read is passed over.
-
-    Args:
-        table: The name of the table.
-        catalogue: Where experiments are looked up.
-    """
+    """Yield the experiments that a table shows; one that cannot be read is passed over."""
     for name in experiment_names(catalogue):
         with contextlib.suppress(UsageError):
             if table in find_experiment(name, catalogue).tables:
@@ -86,10 +72,8 @@ def experiments_with(table: str, catalogue: Catalogue) -> Iterator[str]:
 def configs(experiment: Experiment, given: Mapping[str, Any]) -> list[RunConfig]:
     """Make the settings of each grid of an experiment.
 
-    Args:
-        experiment: Which.
-        given: Keys of `RunConfig` that the user gave: `datasets` and `models` narrow the
-            experiment, `methods` are added to it, whatever else replaces what it says.
+    Of the keys of `RunConfig` that the user gave, `datasets` and `models` narrow the experiment, `methods` are
+    added to it, and all others replace what it says.
 
     Raises:
         UsageError: A dataset or model that the experiment does not have, or settings that do not fit.
@@ -104,16 +88,11 @@ def configs(experiment: Experiment, given: Mapping[str, Any]) -> list[RunConfig]
             )
     found = []
     for grid in experiment.grids:
-        values = {**grid, **{key: value for key, value in given.items() if key not in (*_AXES, "methods")}}
-        values["methods"] = [*grid["methods"], *given.get("methods", ())]
+        values = {**grid, **given, "methods": [*grid["methods"], *given.get("methods", ())]}
         for axis in _AXES:
-            values[axis] = _narrowed(grid[axis], given.get(axis))
+            values[axis] = [name for name in grid[axis] if name in given.get(axis, grid[axis])]
         if "seeds" in given:
             values.pop("repetitions", None)
         if all(values[axis] for axis in _AXES):
             found.append(make_config(values, f"Experiment {experiment.name}"))
     return found
-
-
-def _narrowed(names: Sequence[str], chosen: Sequence[str] | None) -> list[str]:
-    return [name for name in names if chosen is None or name in chosen]

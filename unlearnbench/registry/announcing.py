@@ -21,16 +21,7 @@ _FORMS = {"table": "'module:function' or a function", "experiment": "'package:fi
 def make_entry(
     kind: str, target: Any, where: Any, summary: str, options: dict[str, Any], *, plugin: str, origin: tuple[str, str]
 ) -> Entry:
-    """Make the entry of one call of `register`.
-
-    Args:
-        kind: One of `hookspecs.HOOKS`.
-        target: The first argument.
-        where: The second one, empty where there is none.
-        summary: As it was given.
-        options: Whatever else was given by name.
-        plugin: Which plugin calls.
-        origin: Its distribution and version.
+    """Make the entry of one call of `register` by a plugin, whose distribution and version are `origin`.
 
     Raises:
         UsageError: The call makes no sense.
@@ -57,9 +48,8 @@ def check_free(catalogue: Catalogue, announced: Sequence[Entry], entry: Entry) -
     Raises:
         UsageError: It has.
     """
-    others = catalogue.entries[entry.kind].get(entry.key, [])
-    others = others + [other for other in announced if (other.kind, other.key) == (entry.kind, entry.key)]
-    for other in others:
+    same = [other for other in announced if (other.kind, other.key) == (entry.kind, entry.key)]
+    for other in catalogue.entries[entry.kind].get(entry.key, []) + same:
         if hookspecs.PROJECT in (other.distribution, entry.distribution) or other.distribution == entry.distribution:
             raise UsageError(
                 f"the {entry.kind} name {entry.key!r} of {entry.distribution} is taken by {other.distribution}",

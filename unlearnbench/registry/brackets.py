@@ -64,9 +64,7 @@ class _Reader:
     """Parses one text from left to right; errors name the character position."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.depth = 0
+        self.text, self.at, self.depth = text, 0, 0
 
     def fail(self, wanted: str) -> UsageError:
         character = repr(self.text[self.at]) if self.at < len(self.text) else "the end"

@@ -20,17 +20,8 @@ from unlearnbench.registry.looks import Look
 class Entry:
     """Something as it was announced: nothing of it is imported yet if its target is text.
 
-    Args:
-        kind: One of `hookspecs.HOOKS`.
-        name: Its name.
-        target: `module:attribute` (of an experiment `package:file`), or the thing itself.
-        summary: One line.
-        distribution: Which distribution brings it.
-        distribution_version: Its version.
-        plugin: The plugin of that distribution.
-        look: How figures draw it; None: as its name gives.
-        against: Of a table: whose published numbers it is set against; empty: nobody's.
-        reads: Of a table: what it is made of, `records`, `audits` or `both`.
+    The target is `module:attribute`, of an experiment `package:file`, or the thing itself. Without a look, figures
+    draw it as its name gives. A table may be set `against` published numbers, and `reads` records, audits or both.
     """
 
     kind: str
@@ -64,12 +55,9 @@ class PluginStatus:
 
 @dataclass
 class Catalogue:
-    """All components, tables and experiments that can be used, by kind and name.
+    """All components, tables and experiments that can be used, by kind and key; several of one key are a clash.
 
-    Args:
-        entries: `{kind: {key: [entry, ...]}}`; more than one entry is a clash.
-        plugins: What became of each plugin, in the order of loading.
-        notices: What a user should be told once.
+    `plugins` are in the order of loading; `notices` are to be told once.
     """
 
     entries: dict[str, dict[str, list[Entry]]] = field(default_factory=lambda: {kind: {} for kind in hookspecs.HOOKS})
@@ -85,11 +73,7 @@ class Catalogue:
         return [entry for name in self.names(kind) for entry in self.entries[kind][name]]
 
     def find(self, kind: str, name: str) -> Entry:
-        """Find one entry.
-
-        Args:
-            kind: One of `hookspecs.HOOKS`.
-            name: `name`, or `distribution:name` where two distributions share a name.
+        """Find an entry by its name, or by `distribution:name` where two distributions share a name.
 
         Raises:
             UsageError: Nobody registered it (near matches are named, and plugins that failed
@@ -121,7 +105,7 @@ class Catalogue:
         return entry.name if {other.key for other in alike} == {entry.key} else entry.key
 
     def plain_name(self, kind: str, name: str, distribution: str) -> str:
-        """Give the shortest name that finds a component: with its distribution only where there is a clash."""
+        """Return the shortest name that finds a component: with its distribution only where there is a clash."""
         return name if len(self.entries[kind].get(name, [])) == 1 else f"{distribution}:{name}"
 
     def load(self, entry: Entry) -> type[Any]:
@@ -133,8 +117,7 @@ class Catalogue:
         """
         from unlearnbench.component import Component
 
-        cls = self.imported(entry)
-        who = _who(entry)
+        cls, who = self.imported(entry), _who(entry)
         if not (inspect.isclass(cls) and issubclass(cls, Component)):
             raise UsageError(f"{who} is {cls!r}, not a class derived from unlearnbench.Component.")
         name = getattr(cls, "name", None)
@@ -168,7 +151,7 @@ class Catalogue:
             ) from error
 
     def versions(self) -> dict[str, str]:
-        """Give the versions of the distributions whose plugins loaded."""
+        """Return the versions of the distributions whose plugins loaded."""
         return {plugin.distribution: plugin.version for plugin in self.plugins if plugin.status == "ok"}
 
 
@@ -177,7 +160,7 @@ def _who(entry: Entry) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Say in one line why something of a plugin failed."""
+    """Return in one line why something of a plugin failed."""
     if isinstance(error, UnlearnbenchError):
         return error.message
     text = " ".join(str(error).split())

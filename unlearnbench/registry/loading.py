@@ -14,7 +14,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
-from typing import Any, Protocol
+from importlib.metadata import EntryPoint
+from typing import Any
 
 import pluggy
 
@@ -23,38 +24,11 @@ from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
 
-__all__ = [
-    "Catalogue",
-    "Entry",
-    "PluginError",
-    "PluginStatus",
-    "load_catalogue",
-    "report_problems",
-]
-
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.registry.builtin"
 LOAD_ONLY = "UNLEARNBENCH_PLUGINS"
 STRICT = "UNLEARNBENCH_STRICT_PLUGINS"
 UNKNOWN = "unknown"
-
-
-class EntryPoint(Protocol):
-    """What is asked of an entry point; `importlib.metadata.EntryPoint` fits."""
-
-    @property
-    def name(self) -> str:
-        """Name the plugin."""
-        ...
-
-    @property
-    def dist(self) -> Any:
-        """Give the distribution, which has a `name` and a `version`; None: not known."""
-        ...
-
-    def load(self) -> Any:
-        """Import the plugin."""
-        ...
 
 
 class PluginError(UsageError):
@@ -136,16 +110,25 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
             name, version = _identity(distribution)
             catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
             continue
-        place = (_identity(distribution)[0], str(distribution.locate_file(""))) if points else ("", "")
+        if not points:
+            continue
+        place = _identity(distribution)[0], str(distribution.locate_file(""))
         if place not in places:  # else a folder stands on the path twice
             found += points
-        if points and place[0] != UNKNOWN:
+        if place[0] != UNKNOWN:
             places.add(place)
     return found
 
 
+def load_and_report(disable: Iterable[str] = ()) -> Catalogue:
+    """Load every plugin, and print those that failed and notices to standard error."""
+    catalogue = load_catalogue(disable)
+    report_problems(catalogue)
+    return catalogue
+
+
 def report_problems(catalogue: Catalogue) -> None:
-    """Tell standard error about plugins that failed, one line each, and about notices."""
+    """Print plugins that failed, one line each, and notices to standard error."""
     for plugin in catalogue.plugins:
         if plugin.status == "failed":
             print(

@@ -29,12 +29,7 @@ _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn.
-
-    Args:
-        colour: `#RRGGBB`; markers and bars have an outline in the colour of the text.
-        shape: A key of `SHAPES`.
-    """
+    """How a method is drawn: in `#RRGGBB`, outlined in the colour of the text, with a key of `SHAPES`."""
 
     colour: str
     shape: str

@@ -13,13 +13,9 @@ from unlearnbench.registry.catalogue import reason_of
 
 @dataclass(frozen=True)
 class Requirement:
-    """A module that a component imports, and whether it can be imported here.
+    """A module that a component imports, what to install by pip, and whether it can be imported here.
 
-    Args:
-        module: The module's name, dotted or not.
-        pip: What to install by pip: `unlearnbench[metis]`, `cupy-cuda12x`.
-        is_met: Whether the import succeeds.
-        reason: Why an installed module cannot be imported; empty if it is not installed.
+    The reason is why an installed module cannot be imported; it is empty if it is not installed.
     """
 
     module: str
@@ -45,10 +41,6 @@ def require_module(module: str, pip: str) -> Requirement:
     """Import a module to check whether it can be used.
 
     Only importing it shows that: a compiled module may be installed while a library it links to is missing.
-
-    Args:
-        module: The module's name.
-        pip: What to install by pip.
     """
     try:
         importlib.import_module(module)
@@ -87,9 +79,6 @@ def requirements_of_tree(spec: Spec) -> Iterator[tuple[Spec, Requirement]]:
 
 def check_requirements(specs: Iterable[Spec]) -> None:
     """Check that everything that components and their parts need is installed.
-
-    Args:
-        specs: The components of a run.
 
     Raises:
         UsageError: Something is not installed or cannot be imported; names each component and

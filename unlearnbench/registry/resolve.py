@@ -15,7 +15,7 @@ from unlearnbench.hookspecs import KINDS
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 
 if TYPE_CHECKING:
-    from unlearnbench.registry.catalogue import Catalogue
+    from unlearnbench.registry.catalogue import Catalogue, Entry
 
 Arguments = dict[str, Any]
 
@@ -23,14 +23,7 @@ Arguments = dict[str, Any]
 def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
     """Look a component up and fill in its parameters.
 
-    Args:
-        catalogue: Where components are found.
-        kind: One of `hookspecs.KINDS`.
-        text: `name`, or `name[key=value]`.
-
-    Returns:
-        The component with every parameter; its label depends on these alone, not on how the
-        text was written.
+    Its label depends on these alone, not on how the text was written.
 
     Raises:
         UsageError: An unknown name or parameter, one given twice, or a value out of range;
@@ -46,12 +39,7 @@ def labelled(catalogue: Catalogue, spec: Spec) -> Spec:
 
 
 def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spec:
-    """Look up a component whose kind is not known.
-
-    Args:
-        catalogue: Where components are found.
-        text: As for `resolve`.
-        kind: One of `hookspecs.KINDS`, or `method`; None: any.
+    """Look up a component of any kind, or of the one named, which can be `method`.
 
     Raises:
         UsageError: As for `resolve`; or components of two kinds have this name.
@@ -97,15 +85,12 @@ def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[s
         else:
             beneath = {**chosen.arguments, **beneath}
         own[key] = _resolve(catalogue, part_kind, Bracket(chosen.name, flat), beneath)
-    return Spec(
-        kind=kind,
-        name=entry.name,
-        version=cls.version,
-        cls=cls,
-        params=_checked(entry.name, cls, own),
-        preset=preset,
-        distribution=entry.distribution,
-    )
+    return spec_of(entry, cls, _checked(entry.name, cls, own), preset)
+
+
+def spec_of(entry: Entry, cls: type[Any], params: Any, preset: str = "") -> Spec:
+    """Make the spec of a component that was looked up; it has no label."""
+    return Spec(entry.kind, entry.name, cls.version, cls, params, preset, entry.distribution)
 
 
 def _sort_by_part(

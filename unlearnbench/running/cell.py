@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unlearnbench.component import Spec
-from unlearnbench.component import canonical_json as canonical_json
+from unlearnbench.component import Spec, canonical_json
 from unlearnbench.protocol import Protocol
 from unlearnbench.task import Training
 
@@ -16,19 +16,10 @@ KEY_DIGITS = 32
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid.
+    """One point of the grid: a run, or an audit.
 
-    Args:
-        protocol: The settings that are equal for every method.
-        dataset: The dataset.
-        checksum: sha256 of its graph.
-        model: The base model.
-        method: The unlearner with its parameters.
-        training: The training settings of networks.
-        repetition: Which split and request.
-        seed: The base of every seed.
-        device: `cpu` or `cuda`: each kind of device has cells of its own.
-        audit: The audit; None: the cell is a run.
+    `checksum` is that of the dataset's graph; `repetition` says which split and request; `seed` is the base of
+    every seed; and `device` is `cpu` or `cuda`: each kind of device has cells of its own.
     """
 
     protocol: Protocol
@@ -59,8 +50,7 @@ class Cell:
     @property
     def key(self) -> str:
         """The hash of the canonical JSON."""
-        text = canonical_json(self.canonical())
-        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+        return key_of(self.canonical())
 
     def distributions(self) -> set[str]:
         """Return the distributions of all its components."""
@@ -81,6 +71,11 @@ class Cell:
         """Return a short description, for lines of progress."""
         what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
         return what if self.audit is None else f"{self.audit.label}: {what}"
+
+
+def key_of(canonical: Mapping[str, Any]) -> str:
+    """Return the key of a cell with this canonical form."""
+    return hashlib.sha256(canonical_json(canonical).encode()).hexdigest()[:KEY_DIGITS]
 
 
 def identity_of(dataset: Spec) -> str:

@@ -14,8 +14,8 @@ from unlearnbench.hookspecs import PROJECT
 from unlearnbench.protocol import Forget, Protocol
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.records.record import Record
-from unlearnbench.registry.loading import Catalogue
-from unlearnbench.registry.resolve import labelled
+from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.resolve import labelled, spec_of
 from unlearnbench.running.cell import Cell
 from unlearnbench.task import Training
 
@@ -48,8 +48,7 @@ def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
     """
     entry = catalogue.find("dataset", plain["dataset"]["name"])
     cls = catalogue.load(entry)
-    dataset = Spec("dataset", entry.name, cls.version, cls, cls.Params(**plain["dataset"]["params"]),
-                   distribution=entry.distribution)  # fmt: skip
+    dataset = spec_of(entry, cls, cls.Params(**plain["dataset"]["params"]))
     cell = _cell(plain["cell"], dataset, catalogue)
     named: dict[str, Any] = {name: replace(spec, label=plain["labels"][name]) for name, spec in _specs(cell).items()}
     cell = replace(cell, **named)
@@ -166,12 +165,4 @@ def _unlabelled(kind: str, canonical: Plain, catalogue: Catalogue) -> Spec:
         key: _unlabelled(kinds[key], value, catalogue) if key in kinds else value
         for key, value in canonical["params"].items()
     }
-    return Spec(
-        kind=kind,
-        name=entry.name,
-        version=cls.version,
-        cls=cls,
-        params=cls.Params(**values),
-        preset=str(canonical.get("preset", "")),
-        distribution=entry.distribution,
-    )
+    return spec_of(entry, cls, cls.Params(**values), str(canonical.get("preset", "")))

@@ -11,7 +11,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
+@dataclass
 class CellCheckpoints:
     """The checkpoints of one cell, one store for each phase.
 
@@ -53,24 +54,20 @@ class CellCheckpoints:
         folder: Folder of its groups, made at the first write; None: nothing is stored.
         facts: Plain JSON values that members depend on: the cell's key, versions, machine, device.
         elsewhere: Makes, for a phase, the store that has groups trained elsewhere; None: they are trained here.
+        taken: Number of groups reused from an earlier run.
+        asked: Whether a method trained members that could be stored, or trained elsewhere.
     """
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        facts: Mapping[str, Any] | None = None,
-        elsewhere: Callable[[], CheckpointStore] | None = None,
-    ) -> None:
-        # How many groups were reused from an earlier run.
-        self.taken = 0
-        # Whether a method trained members that could be stored, or trained elsewhere.
-        self.asked = False
-        self._folder, self._facts, self._elsewhere = folder, facts or {}, elsewhere
+    folder: Path | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    elsewhere: Callable[[], CheckpointStore] | None = None
+    taken: int = 0
+    asked: bool = False
 
     @property
     def notes(self) -> list[str]:
         """Notes for the record."""
-        if self._elsewhere is not None and not self.asked:
+        if self.elsewhere is not None and not self.asked:
             return ["No member was sent to the cluster: all was trained here."]
         if not self.taken:
             return []
@@ -81,10 +78,10 @@ class CellCheckpoints:
 
     def of(self, phase: str) -> CheckpointStore:
         """Return the store of a phase, `fit` or `unlearn`: the two share no group."""
-        elsewhere = NoCheckpoints() if self._elsewhere is None else self._elsewhere()
-        if self._folder is None:
+        elsewhere = NoCheckpoints() if self.elsewhere is None else self.elsewhere()
+        if self.folder is None:
             return elsewhere
-        return PhaseCheckpoints(self, self._folder, {**self._facts, "phase": phase}, phase, elsewhere)
+        return PhaseCheckpoints(self, self.folder, {**self.facts, "phase": phase}, phase, elsewhere)
 
 
 class PhaseCheckpoints:

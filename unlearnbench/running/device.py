@@ -10,11 +10,9 @@ from unlearnbench.errors import UsageError
 
 
 def choose_device(name: str, elsewhere: bool = False) -> torch.device:
-    """Choose the device to compute on.
+    """Choose the device to compute on: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
 
-    Args:
-        name: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
-        elsewhere: Whether cells are computed on other machines, which may have other devices.
+    If cells are computed elsewhere, it may be a device that only other machines have.
 
     Raises:
         UsageError: The device does not exist here; the message lists those that do.

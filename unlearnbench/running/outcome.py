@@ -33,7 +33,6 @@ RESUMED = "resumed"
 # A cell's members were trained on a cluster.
 MEMBERS = "dask-members"
 
-
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -41,17 +40,9 @@ Arrays = dict[str, NDArray[Any]]
 class RunContext:
     """The context that all cells of a run share.
 
-    Args:
-        device: Where methods compute.
-        threads: Threads of torch.
-        machine: Id of this machine.
-        metrics: The metrics of predictions.
-        provenance: Versions of packages and plugins, commit.
-        backend: How cells are run; only times of `serial` are compared.
-        deterministic: Whether torch refuses operations whose results may vary from call to call.
-        watch: Called at the start of each phase of a cell and of each epoch in it: see `Meter`.
-        elsewhere: Makes, for a cell, the store that has its members trained elsewhere; None: they are trained here.
-        unfinished: The results folder for checkpoints of unfinished cells; None: none are written.
+    If `deterministic`, torch refuses operations whose results may vary from call to call. `watch` is called as
+    `Meter` says. `elsewhere` makes, for a cell, the store that has its members trained elsewhere; None: they are
+    trained here. `unfinished` is the results folder for checkpoints of unfinished cells; None: none are written.
     """
 
     device: torch.device
@@ -74,13 +65,7 @@ class RunContext:
 class Outcome:
     """The results of a cell so far; after a failure, those from before it.
 
-    Args:
-        meter: Clock, memory readings and counts.
-        arrays: Arrays stored beside the record.
-        fields: Fields of the record.
-        notes: Notes of the record.
-        state: The deployed parameters.
-        checkpoints: Stores members that are trained in groups.
+    `fields` and `notes` are those of the record, `arrays` are stored beside it, and `state` is what is deployed.
     """
 
     meter: Meter

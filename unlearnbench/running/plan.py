@@ -24,18 +24,10 @@ from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.records.store import Policy, Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
+from unlearnbench.running import lookup
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
-from unlearnbench.running.lookup import (
-    available_metrics,
-    check_cells,
-    chosen_datasets,
-    chosen_methods,
-    chosen_models,
-    load_graphs,
-    without_duplicates,
-)
 from unlearnbench.running.outcome import RunContext
 
 
@@ -86,14 +78,14 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
     torch.set_num_threads(first.threads)
     allocator = steady_allocator()
     grids = [_look_up(each, catalogue) for each in configs]
-    metrics, left_out = available_metrics(catalogue)
-    datasets = without_duplicates(dataset for grid in grids for dataset in grid.datasets)
-    graphs, notices = load_graphs(datasets, data_root(first.data_root), first.offline, first.skip_missing)
+    metrics, left_out = lookup.available_metrics(catalogue)
+    datasets = lookup.without_duplicates(dataset for grid in grids for dataset in grid.datasets)
+    graphs, notices = lookup.load_graphs(datasets, data_root(first.data_root), first.offline, first.skip_missing)
     checksums = {label: graph.checksum() for label, graph in graphs.items()}
     cells: dict[str, Cell] = {}
     for grid in grids:
         made = list(grid.cells(graphs, checksums, device))
-        check_cells(made, graphs)
+        lookup.check_cells(made, graphs)
         for cell in made:
             cells.setdefault(cell.key, cell)
     machine = describe_machine()
@@ -129,8 +121,8 @@ class _Grid:
 
 
 def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
-    methods, models = chosen_methods(config, catalogue), chosen_models(config, catalogue)
-    datasets = without_duplicates(chosen_datasets(config, catalogue))
+    methods, models = lookup.chosen_methods(config, catalogue), lookup.chosen_models(config, catalogue)
+    datasets = lookup.without_duplicates(lookup.chosen_datasets(config, catalogue))
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_requirements([*datasets, *models, *methods])

@@ -7,7 +7,6 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,7 @@ def guarded_process(key: int, device: torch.device, deterministic: bool = False)
     """Run a method in a seeded process state, and report what it changed in the process.
 
     Its standard output goes to standard error, since standard output is for tables alone.
-    A process that the method forked and that returns ends here.
-
-    Args:
-        key: Seed of the global random generators: see `seeded_process_state`.
-        device: Where the method computes.
-        deterministic: Whether torch refuses operations whose results may vary from call to call.
+    A process that the method forked and that returns ends here. Arguments are as for `seeded_process_state`.
 
     Yields:
         A list, empty until the end; then it has one line for each change.
@@ -101,11 +95,7 @@ def _children() -> set[int]:
     return pids
 
 
-# Without this variable, the order of summation in cuBLAS may vary from call to call.
-_CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
-
-
-@contextmanager
+@contextlib.contextmanager
 def seeded_process_state(key: int, device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and torch; restore the process state afterwards.
 
@@ -133,7 +123,8 @@ def seeded_process_state(key: int, device: torch.device, deterministic: bool = F
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(key)
         if deterministic:
-            os.environ.setdefault(_CUBLAS, ":4096:8")
+            # Else the order of summation in cuBLAS may vary from call to call.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         try:
             yield

@@ -20,7 +20,7 @@ from unlearnbench.running.runner import run_cell
 
 
 def is_notebook() -> bool:
-    """Report whether the code runs in a notebook's kernel."""
+    """Whether the code runs in a notebook's kernel."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return shell is not None and hasattr(shell, "kernel")

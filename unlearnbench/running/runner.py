@@ -73,8 +73,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     before = {name: value.detach().clone() for name, value in check_state(method.state(), context.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
-        questions = _questions(graph, split.train, split, context.device)
-        _guard(inputs, questions)
+        questions = _questions(graph, split.train, split, context.device, inputs)
         answers = _answers("before", method, questions)
     inputs.check()
     _check_unchanged(method, digests_before)
@@ -99,8 +98,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     if request.kind == "edge" and method.deletes_at_inference:
         graph = request.apply(graph)
     with meter.phase("evaluate"):
-        questions = _questions(graph, held, split, context.device)
-        _guard(inputs, questions)
+        questions = _questions(graph, held, split, context.device, inputs)
     first, *others = questions.items()
     answer = _twice(meter, "predict", lambda: method.predict(first[1]))
     answers["after", *first[0]] = check_predictions(answer, first[1])
@@ -133,12 +131,18 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     return "ok"
 
 
-def _questions(graph: Graph, held: Tensor, split: Split, device: torch.device) -> dict[tuple[str, str], Query]:
+def _questions(
+    graph: Graph, held: Tensor, split: Split, device: torch.device, inputs: GuardedInputs | None = None
+) -> dict[tuple[str, str], Query]:
     """Return the queries that are scored: test and validation nodes, separately, in both views."""
     queries: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
         query = make_query(graph, held, targets, View.SHARD, device)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
+        if inputs is not None:  # the two views share these tensors
+            inputs.add(f"the graph of the {part} query", query.graph)
+            inputs.add(f"the targets of the {part} query", query.targets)
+            inputs.add(f"the retained ids of the {part} query", query.retained)
     return queries
 
 
@@ -146,15 +150,6 @@ def _answers(
     moment: str, method: Unlearner, questions: Mapping[tuple[str, str], Query]
 ) -> dict[tuple[str, str, str], Tensor]:
     return {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
-
-
-def _guard(inputs: GuardedInputs, questions: Mapping[tuple[str, str], Query]) -> None:
-    """Guard the tensors of queries, which the two views of a part share."""
-    for (part, view), query in questions.items():
-        if view == VIEWS[0].value:
-            inputs.add(f"the graph of the {part} query", query.graph)
-            inputs.add(f"the targets of the {part} query", query.targets)
-            inputs.add(f"the retained ids of the {part} query", query.retained)
 
 
 def _clean_answers(
