@@ -20,9 +20,6 @@ def reachable_tensors(root: Any) -> Iterator[Tensor]:
     A view is yielded as all of the memory behind it. Follows attributes, containers, closures and
     defaults of functions, and what autograd saved, but not modules, classes and global names of
     functions. numpy arrays are yielded as tensors.
-
-    Args:
-        root: Any object, such as a method.
     """
     return (tensor for _, tensor in named_reachable_tensors(root))
 
