@@ -57,7 +57,8 @@ def table(records: Sequence[Record], paper: Mapping[tuple[str, str], float]) -> 
     """Write a Markdown table, a line a cell; ratios are to Retrain of the same model."""
     by_model_and_method = {(one.cell["model"]["name"], one.cell["method"]["name"]): one for one in records}
     lines = [
-        "| model | method | fit s | unlearn s | x of Retrain | the paper's | hit | F1 shard % | F1 full % | peak MiB |",
+        "| model | method | fit s | unlearn s | relative to Retrain | the paper's | hit | F1 shard % | F1 full %"
+        " | peak MiB |",
         f"|{'---|' * 10}",
     ]
     for (model, method), one in sorted(

@@ -42,7 +42,7 @@ class Stacking(LearnedAggregator):
             " log-probabilities while learning.",
         )
         penalty: float = Field(
-            0.1, gt=0, description="Factor of half the sum of squared weights, beside the mean cross-entropy."
+            0.1, gt=0, description="Factor of half the sum of squared weights, added to the mean cross-entropy."
         )
 
     params: Params

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task
 from unlearnbench.gnn import Networks, blank_networks
+from unlearnbench.unlearning import hop_distance
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
-from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges, within
+from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges
 from unlearnbench_gnndelete.operators import Operator, applied, changes
 
 Messages = Literal["enclosing", "retained"]
@@ -125,14 +126,15 @@ def trained(
     before: dict[str, Tensor] = {}
     with torch.no_grad():
         network.answers([unlinked], changes=changes(layers, earlier, unlinked, seen=before))
+    distance = hop_distance(graph.edge_index, ends, len(layers))
     stage = unlinked
     if params.messages == "enclosing":
-        stage = graph.induced(graph.ids[within(graph.edge_index, ends, len(layers))])
+        stage = graph.induced(graph.ids[distance <= len(layers)])
     at = graph.positions(stage.ids)
     places = torch.full_like(graph.ids, -1)
     places[at] = torch.arange(len(at), device=at.device)
 
-    near = {layer: within(graph.edge_index, ends, hops) for hops, layer in enumerate(layers, start=1)}
+    near = {layer: distance <= hops for hops, layer in enumerate(layers, start=1)}
     random_pairs = {layer: side_by_side(before[layer], pairs) for layer in layers}
     originals = {layer: before[layer][at] for layer in layers}
     others = {layer: places[torch.nonzero(near[layer] & ~ends).flatten()] for layer in layers}

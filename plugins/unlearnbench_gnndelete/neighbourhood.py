@@ -31,26 +31,6 @@ def endpoints(edge_index: Tensor, num_nodes: int) -> Tensor:
     return touched
 
 
-def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
-    """Return which nodes are at most so many edges away, whatever the direction of edges.
-
-    Args:
-        edge_index: int64 [2, E].
-        start: bool [n], the nodes at distance 0.
-        hops: The largest distance.
-
-    Returns:
-        bool [n].
-    """
-    reached = start.clone()
-    source, target = edge_index
-    for _ in range(hops):
-        ahead, back = target[reached[source]], source[reached[target]]
-        reached[ahead] = True
-        reached[back] = True
-    return reached
-
-
 def non_edges(edge_index: Tensor, among: Tensor, num_nodes: int, count: int, generator: torch.Generator) -> Tensor:
     """Draw pairs of distinct nodes without an edge in either direction.
 

@@ -37,7 +37,7 @@ class Idea(PostHoc):
         epsilon: float | None = Field(
             default=None, gt=0, le=1, description="Certify this: the noise follows from the bound."
         )
-        delta: float = Field(default=1e-4, gt=0, lt=1, description="Chance that the certificate does not hold.")
+        delta: float = Field(default=1e-4, gt=0, lt=1, description="Probability that the certificate does not hold.")
         lipschitz: float = Field(default=0.25, gt=0, description="Assumed: Lipschitz constant l of a node's loss.")
         convexity: float = Field(default=1.0, gt=0, description="Assumed: the mean loss is so strongly convex, lambda.")
         loss: float = Field(default=0.5, gt=0, description="Assumed: largest loss C of a node.")

@@ -8,6 +8,7 @@ from torch.nn import functional
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.gnn import sparse
+from unlearnbench.unlearning import hop_distance
 
 # Start and increment of the threshold.
 STEP = 0.1
@@ -64,24 +65,6 @@ def threshold(similarity: Tensor) -> float:
         largest, steps = found, steps + 1
 
 
-def within(edge_index: Tensor, start: Tensor, hops: int) -> Tensor:
-    """Return which nodes messages of the start nodes reach in so many steps, these included.
-
-    Args:
-        edge_index: int64 [2, E].
-        start: bool [n].
-        hops: Steps.
-
-    Returns:
-        bool [n].
-    """
-    reached = start.clone()
-    source, target = edge_index
-    for _ in range(hops):
-        reached[target[reached[source]]] = True
-    return reached
-
-
 def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
     """Return the high-influence neighbourhood: nodes near the deleted ones whose features would change much.
 
@@ -95,4 +78,5 @@ def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor
         bool [n]; no deleted node is among them.
     """
     cosines = similarity(x, edge_index, gone, hops)
-    return (cosines <= threshold(cosines)) & within(edge_index, gone, hops) & ~gone
+    distance = hop_distance(edge_index, gone, hops, directed=True)
+    return (cosines <= threshold(cosines)) & (distance > 0) & (distance <= hops)

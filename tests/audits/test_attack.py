@@ -120,3 +120,19 @@ def test_the_chance_of_as_large_an_area() -> None:
     assert attack.randomisation_p(0.7, lambda number: 0.5, 19) == pytest.approx(1 / 20)
     assert attack.randomisation_p(0.5, lambda number: 0.5, 19) == 1
     assert attack.randomisation_p(0.7, lambda number: 0.8 if number < 4 else 0.6, 19) == pytest.approx(5 / 20)
+
+
+def test_the_area_is_the_same_to_the_bit_as_by_ranks_of_distinct_values() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for number in range(50):
+        scores = torch.randn(40, generator=generator, dtype=torch.float64)
+        if number % 2:
+            scores = scores.mul(2).round()
+        positive = torch.arange(40) % 3 == 0
+        # As before ranks came from scipy: the mean rank of equal values is that of their last less half the others.
+        _, at, count = torch.unique(scores, return_inverse=True, return_counts=True)
+        rank = (count.cumsum(dim=0).double() - (count - 1) / 2)[at]
+        _, at, count = torch.unique(scores[positive], return_inverse=True, return_counts=True)
+        within = (count.cumsum(dim=0).double() - (count - 1) / 2)[at]
+        share = (rank[positive] - within) / int((~positive).sum())
+        assert attack.area(scores, positive) == float(share.mean())

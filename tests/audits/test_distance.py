@@ -35,6 +35,7 @@ def rows_of(finding: Finding) -> dict[tuple[str, str, str], dict[str, object]]:
     return {(row["measure"], row["group"], row["floor"]): row for row in finding.details["tests"]}
 
 
+@pytest.mark.slow
 def test_a_method_that_forgets_is_as_retrained_and_one_that_does_not_differs() -> None:
     right, wrong = (examined(name) for name in ("knowing", "stubborn"))
     assert (right.verdict, wrong.verdict) == ("as retrained", "differs")
@@ -48,6 +49,7 @@ def test_a_method_that_forgets_is_as_retrained_and_one_that_does_not_differs() -
     assert not any(note.startswith("Differs") for note in right.notes)
 
 
+@pytest.mark.slow
 def test_where_a_model_that_forgot_nothing_is_not_found_out_it_cannot_tell() -> None:
     finding = examined("blind")
     assert finding.verdict == "cannot tell"
@@ -95,6 +97,7 @@ def test_retrain_has_one_floor() -> None:
     assert len(finding.scores) == 3 * len(finding.details["groups"])
 
 
+@pytest.mark.slow
 def test_a_repeated_audit_finds_the_same() -> None:
     assert audit().examine(toy_subject("stubborn")).scores == examined("stubborn").scores
 

@@ -17,8 +17,8 @@ from unlearnbench.audits.base import Audit, Finding
 from unlearnbench.audits.exactness.bits import equal_bits
 from unlearnbench.audits.exactness.counterfactuals import exchanged
 from unlearnbench.audits.exactness.exactness import Exactness
-from unlearnbench.audits.exactness.graph_access import Log, faults, unlike, watched, watched_query, watched_task
-from unlearnbench.audits.exactness.taint import Holdings, Search, contains_row, overwrite, unique_rows
+from unlearnbench.audits.exactness.graph_access import Log, faults, unlike, watched, with_watched_graph
+from unlearnbench.audits.exactness.taint import Search, contains_row, digests_of, overwrite, unique_rows
 from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.audits.running import make_audit_plan
 from unlearnbench.graph import Graph
@@ -216,7 +216,7 @@ def test_effort_counts_the_two_sample_test_for_methods_that_do_not_claim_to_be_e
 def test_watching_changes_no_bit_and_sees_every_graph_read():
     graph = toy_graph(first_id=FIRST_ID)
     task, log = toy_task(graph), Log()
-    seen = watched_task(task, log)
+    seen = with_watched_graph(task, log)
     cut = seen.without(Request(graph.ids[:5]))
     for name in ("x", "y", "edge_index", "ids"):
         assert torch.equal(getattr(cut.graph, name), getattr(task.without(Request(graph.ids[:5])).graph, name))
@@ -229,7 +229,7 @@ def test_watching_changes_no_bit_and_sees_every_graph_read():
         assert torch.equal(sight.pairs, part.ids[part.edge_index])
         assert part.y.shape == (10,)
         assert len(log.reads("read")) == 1
-    query = watched_query(make_query(graph, graph.ids[5:50], graph.ids[50:], View.SHARD, task.device), log)
+    query = with_watched_graph(make_query(graph, graph.ids[5:50], graph.ids[50:], View.SHARD, task.device), log)
     with log.section("asked"):
         query.context(graph.ids[5:10]).edge_index.sum()
     assert [len(sight.ids) for sight in log.reads("asked")] == [15]
@@ -318,8 +318,7 @@ def test_the_search_finds_marks_copies_and_ids_and_lets_known_tensors_be():
     overwrite(own, ids)
     assert bool(own.x[3:6].isnan().all())
     assert not bool(own.x[:3].isnan().any())
-    known = Holdings()
-    known.add([graph.edge_index])
+    known = digests_of([graph.edge_index])
 
     class Method:
         def __init__(self):

@@ -163,6 +163,7 @@ def test_a_limit_is_the_sum_of_plain_times(limit):
     assert limit.row("sisa", "partition", 5.0, {}, plain).endswith("| 0.000 | 0.0000 | - |")
 
 
+@pytest.mark.slow
 def test_counting_changes_nothing_and_finds_the_phases(limit):
     task = toy_task(toy_graph(num_nodes=200, edges=600), epochs=2)
     request = Request(task.graph.ids[:2])

@@ -17,6 +17,10 @@ __all__ = ["command", "install"]
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
 HEAVY = {"torch", "torch_geometric", "pandas", "pydantic", "numpy", "scipy", "sklearn", "statsmodels"}
 WHAT_IS_LOADED = "import json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
+LIGHT = [
+    *(["--help"], ["--version"], ["run", "--help"], ["report", "--help"], ["plugins"]),
+    *(["ls", "method"], ["ls", "table"], ["ls", "experiment"]),
+]
 COMMAND = f"""
 import sys
 from unlearnbench.cli import main
@@ -28,7 +32,7 @@ except SystemExit as end:
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["ls", "method"], ["plugins"]])
+@pytest.mark.parametrize("arguments", LIGHT)
 def test_importtime_names_no_torch(arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "unlearnbench", *arguments],
@@ -40,7 +44,7 @@ def test_importtime_names_no_torch(arguments: list[str]) -> None:
     assert imported & HEAVY == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["ls", "method"], ["plugins"]])
+@pytest.mark.parametrize("arguments", LIGHT)
 def test_without_torch_there_is_help_all_the_same(arguments: list[str]) -> None:
     absent = (
         f"import sys\nfor name in {sorted(HEAVY)}: sys.modules[name] = None\n"
@@ -67,6 +71,7 @@ def loaded(code: str, *arguments: str) -> tuple[list[str], set[str]]:
         (["--help"], 0),
         (["--version"], 0),
         (["run", "--help"], 0),
+        (["report", "--help"], 0),
         (["rum"], 2),
         (["--no-such-option"], 2),
         (["run", "--no-such-option"], 2),

@@ -67,7 +67,7 @@ def test_the_switch_forbids_every_download(way: str, tmp_path: Path, monkeypatch
     settings: dict[str, Any] = {"methods": ["retrain"], "datasets": ["cora"], "data_root": tmp_path, "device": "cpu"}
     if way == "variable":
         monkeypatch.setenv(raw.OFFLINE_VARIABLE, "1")
-    with raw.offline(way == "context"), pytest.raises(DataError, match="forbidden by --offline or UNLEARNBENCH_OFF"):
+    with raw.offline(way == "context"), pytest.raises(DataError, match="forbidden by `offline` or UNLEARNBENCH_OFF"):
         make_plan(make_config({**settings, "offline": way == "setting"}), load_catalogue())
     assert list(tmp_path.iterdir()) == []
 

@@ -278,7 +278,7 @@ def test_one_of_several_splits_must_be_chosen(catalogue: Catalogue, tmp_path: Pa
     path = saved(tmp_path / "g.pt", **three_masks(ONE, OTHER))
     with pytest.raises(UsageError, match="2 splits and none was chosen") as caught:
         plan(catalogue, f"file:{path}", tmp_path)
-    assert "--split 0 to 1" in caught.value.hint
+    assert "`split` 0 to 1" in caught.value.hint
     splits = {}
     for choice in (0, 1, "folds"):
         made = plan(catalogue, f"file:{path}", tmp_path, split=choice)

@@ -28,6 +28,7 @@ from unlearnbench.registry.brackets import split_names
 from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.report.tables.index import find_table
 from unlearnbench.running import plan as planning
 from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute
@@ -291,12 +292,23 @@ def test_bracket_examples_resolve(catalogue: Catalogue) -> None:
 
 
 def test_run_files_are_valid(catalogue: Catalogue) -> None:
-    texts = [block.text for name in PAGES for block in blocks(name, "toml") if block.role != "project"]
+    texts = [
+        block.text for name in PAGES for block in blocks(name, "toml") if block.role not in ("project", "experiment")
+    ]
     assert texts
     for text in texts:
         config = make_config(tomllib.loads(text))
         specs = [resolve(catalogue, "unlearner", bracket) for bracket in config.brackets(config.methods)]
         assert len({spec.label for spec in specs}) == len(specs) > len(config.methods)
+
+
+def test_the_example_of_an_experiment_is_valid(catalogue: Catalogue) -> None:
+    (text,) = [block.text for block in blocks("docs/plugin_hooks.md", "toml") if block.role == "experiment"]
+    found = tomllib.loads(text)
+    assert set(found) == {"source", "tables", "grid"}
+    assert {find_table(catalogue, name).kind for name in found["tables"]} == {"table"}
+    for grid in found["grid"]:
+        assert make_config(grid).datasets
 
 
 def commands(command: click.Command, context: click.Context) -> list[tuple[click.Command, click.Context]]:

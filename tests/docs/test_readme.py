@@ -110,6 +110,7 @@ def test_a_method_that_needs_another_model_says_so_before_any_work_and_then_runs
     assert "2 cells: 1 ok, 0 failed, 1 refused, 0 diverged; 1 were there already." in told.err
 
 
+@pytest.mark.slow
 def test_defaults_are_those_of_the_command_line_and_run_to_a_table_in_one_command(command: Any, tmp_path: Path) -> None:
     """The real digits, the real number of epochs and repetitions."""
     told = command("run", "--methods", "steady")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.utils import k_hop_subgraph
 
 from unlearnbench.audits.leakage.features import neighbourhoods, undirected
-from unlearnbench.graph.neighbours import both_directions, row_entries, row_starts
+from unlearnbench.graph.neighbours import both_directions, hop_distance, row_entries, row_starts
 
 
 def random_edges(seed: int, num_nodes: int, num_edges: int) -> Tensor:
@@ -54,3 +55,26 @@ def test_neighbourhoods_are_those_of_a_walk(seed: int) -> None:
     assert [tuple(edge) for edge in found.edges.t().tolist()] == beyond
     ring = {(row, end) for row, _, end in beyond} - set(walked)
     assert [tuple(pair) for pair in found.ring.t().tolist()] == sorted(ring)
+
+
+def test_distances_on_a_path() -> None:
+    path = torch.stack([torch.arange(6), torch.arange(1, 7)])
+    origin = torch.isin(torch.arange(7), torch.tensor([0, 5]))
+    assert hop_distance(path, origin, 3).tolist() == [0, 1, 2, 2, 1, 0, 1]
+    assert hop_distance(path, origin, 1).tolist() == [0, 1, 2, 2, 1, 0, 1]
+    assert hop_distance(path, origin, 3, directed=True).tolist() == [0, 1, 2, 3, 4, 0, 1]
+    assert hop_distance(path, origin, 0).tolist() == [0, 1, 1, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("most", range(5))
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_within_hops_are_those_of_pyg(seed: int, most: int, directed: bool) -> None:
+    edges = random_edges(seed, 30, 25)
+    origin = torch.isin(torch.arange(30), torch.tensor([4, 11]))
+    distance = hop_distance(edges, origin, most, directed)
+    links = edges if directed else torch.cat([edges, edges.flip(0)], dim=1)
+    for hops in range(most + 1):
+        subset = k_hop_subgraph([4, 11], hops, links, num_nodes=30, flow="target_to_source")[0]
+        assert torch.nonzero(distance <= hops)[:, 0].tolist() == subset.tolist()
+    assert int(distance.max()) <= most + 1

@@ -159,6 +159,7 @@ def test_variants_of_one_method_are_numbered() -> None:
 # --- on paper
 
 
+@pytest.mark.slow
 def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from unlearnbench.report.figures.figures import WIDTHS, write_figures

@@ -16,9 +16,8 @@ from record_samples import make_record
 
 from unlearnbench.records.record import Record
 from unlearnbench.report import frame_of
-from unlearnbench.report.tables.audits import audit_frame_of, build_audit_tables
-from unlearnbench.report.tables.cost import build_cost_tables
-from unlearnbench.report.tables.index import TABLES, build_tables
+from unlearnbench.report.tables.audits import audit_frame_of
+from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import render
 from unlearnbench.report.tables.table import Table
 
@@ -84,19 +83,20 @@ def audits() -> list[Table]:
         audited("exactness", "sisa", "exact-given-partition (ids)"),
     ]
     plain = [one.model_copy(update={"audit": {**one.audit, "notes": ["What the audit says."]}}) for one in found]
-    return build_audit_tables(audit_frame_of(plain), "my results")
+    return build_tables(audit_frame_of(plain), "audits", "my results")
 
 
 def of_index(name: str, records: Callable[[], list[Record]]) -> Callable[[], list[Table]]:
     return lambda: build_tables(frame_of(records()), name, source="my results")
 
 
+OF_EVERY_GROUP = ("summary", "utility", "time", "memory", "validation", "comparison", "equivalence")
 BUILT: dict[str, Callable[[], list[Table]]] = {
-    **{name: of_index(name, validated if name == "validation" else methods) for name in TABLES},
+    **{name: of_index(name, validated if name == "validation" else methods) for name in OF_EVERY_GROUP},
     "factorial": of_index("factorial", grid_of_parts),
     "poison": of_index("poison", poisoned),
     "datasets": of_index("datasets", methods),
-    "cost": lambda: build_cost_tables(frame_of(costs()), "my results"),
+    "cost": of_index("cost", costs),
     "audits": audits,
 }
 

@@ -86,7 +86,7 @@ def test_every_number_is_that_of_the_tables(page: str) -> None:
             texts = [line["n"]]
             for view in ("shard", "full"):
                 texts += [line[f"F1 {view} %"], comparison.loc[at, f"{view}: to best"]]
-            texts += [line[name] for name in ("unlearn s", "x of Retrain", "shards hit", "peak MiB")]
+            texts += [line[name] for name in ("unlearn s", "relative to Retrain", "shards hit", "peak MiB")]
             row = [str(text) or "–" for text in texts] + [str(line.get("status", ""))]  # noqa: RUF001
             expected.append((group.facets["dataset"], group.facets["model"], line["method"], row))
     assert [(at["dataset"], at["model"], name, cells) for at, name, cells in board(page)] == expected

@@ -266,7 +266,7 @@ def test_times_come_from_one_machine_alone() -> None:
     records += [make_record("sisa", r, seconds=1.0) for r in range(3)]
     records += [make_record("gif", r, seconds=9.0, machine="m-0002") for r in range(3)]
     shown = table(*records, name="time")
-    assert cell(shown, "sisa", "x of Retrain") == "0.50"
+    assert cell(shown, "sisa", "relative to Retrain") == "0.50"
     assert cell(shown, "gif", "unlearn s") == ""
     assert cell(shown, "gif", "n") == "0/3"
     assert "machine m-0001" in shown.caption
@@ -300,7 +300,7 @@ def test_a_time_that_was_not_measured_has_no_ratio(seconds: float | None) -> Non
 def test_without_one_reference_there_is_no_ratio_and_the_reason_is_said() -> None:
     assert any("no record here" in note for note in table(make_record("sisa")).notes)
     shown = table(make_record(), make_record(version=2), make_record("sisa"))
-    assert cell(shown, "sisa", "x of Retrain") == ""
+    assert cell(shown, "sisa", "relative to Retrain") == ""
     assert any("several rows" in note for note in shown.notes)
 
 
@@ -311,7 +311,7 @@ def test_times_of_a_busy_machine_are_marked(exclusive: bool | None) -> None:
     assert cell(shown, "retrain", "unlearn s") == "1.000"
     other = table(make_record(exclusive=exclusive), make_record("sisa"))
     assert cell(other, "sisa", "unlearn s") == "1.000"
-    assert cell(other, "sisa", "x of Retrain") == "1.00 *"
+    assert cell(other, "sisa", "relative to Retrain") == "1.00 *"
     assert any(note.startswith("* ") and "sisa 1/1" in note for note in shown.notes)
 
 

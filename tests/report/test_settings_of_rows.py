@@ -70,6 +70,7 @@ def everything(command: Any, out: Path) -> dict[str, str]:
     return {**told, **files}
 
 
+@pytest.mark.slow
 def test_every_table_comes_back_byte_for_byte_from_the_raw_records(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command("run", "-m", "steady,sisa", *ONCE, *SHARDS, "--out", str(out))

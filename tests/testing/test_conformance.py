@@ -65,6 +65,7 @@ SHORT = {
 }
 MODELS = {"cgu": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
+LONG = (("audit", "controls"), ("audit", "distance"))
 
 
 def with_wrong_ones() -> Catalogue:
@@ -79,7 +80,9 @@ def told(spec: Spec, catalogue: Catalogue, model: str = "gcn") -> list[Result]:
     return list(check_component(spec, catalogue, model))
 
 
-@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [pytest.param(*one, marks=pytest.mark.slow if one in LONG else ()) for one in COMPONENTS]
+)
 def test_every_first_party_component_conforms(
     kind: str, name: str, no_network: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

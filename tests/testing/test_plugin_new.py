@@ -30,7 +30,7 @@ METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n"
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write one package a kind, all beside each other."""
     out = tmp_path_factory.mktemp("written")
-    return {kind: write_package(f"first-{kind}", kind, out, CATALOGUE) for kind in KINDS}
+    return {kind: write_package(f"first-{kind}", kind, out, CATALOGUE) for kind in [*KINDS, "table"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,6 +53,23 @@ def test_a_package_is_whole_and_short(kind: str, written: dict[str, Path]) -> No
         assert "$" not in path.read_text(encoding="utf-8")
 
 
+def test_a_package_of_published_numbers_is_whole_and_uses_two_doors(written: dict[str, Path]) -> None:
+    folder, module = written["table"], "unlearnbench_first_table"
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
+        "README.md",
+        "pyproject.toml",
+        f"tests/test_{module}.py",
+        f"{module}/__init__.py",
+        f"{module}/published.csv",
+        f"{module}/tables.py",
+    ]
+    for path in folder.rglob("*.*"):
+        assert "$" not in path.read_text(encoding="utf-8")
+    for path in folder.rglob("*.py"):
+        imported = re.findall(r"^from (unlearnbench[.\w]*) import", path.read_text(encoding="utf-8"), re.M)
+        assert {name for name in imported if not name.startswith(module)} <= {"unlearnbench", "unlearnbench.report"}
+
+
 @pytest.mark.slow
 def test_every_package_passes_its_own_tests(written: dict[str, Path]) -> None:
     """Found by their entry points, as pip would write them; one run of pytest for all."""
@@ -72,6 +89,7 @@ def test_every_package_passes_its_own_tests(written: dict[str, Path]) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     for kind in KINDS:
         assert re.search(rf"TestFirst{kind.title()}::test_conforms.declares. PASSED", run.stdout)
+    assert "test_ours_stand_beside_them PASSED" in run.stdout
     assert "FAILED" not in run.stdout
 
 
@@ -94,7 +112,7 @@ def test_every_package_is_clean_for_mypy(written: dict[str, Path], tmp_path: Pat
     if importlib.util.find_spec("mypy") is None or not cache.is_dir():
         pytest.skip("mypy is not installed, or has no cache: `make check` makes one; without it this takes minutes")
     copies = shutil.copytree(cache, tmp_path / "cache")
-    files = [str(path) for folder in written.values() for path in folder.glob("*.py")]
+    files = [str(path) for folder in written.values() for path in folder.rglob("*.py") if path.parent.name != "tests"]
     files += [str(path) for folder in written.values() for path in folder.glob("tests/*.py")]
     run = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", str(copies), *files],

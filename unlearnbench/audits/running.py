@@ -23,42 +23,27 @@ ALL = "all"
 
 
 def chosen_audits(names: Sequence[str], catalogue: Catalogue) -> list[Spec]:
-    """Look up audits; `all` names every registered one.
-
-    Args:
-        names: Brackets.
-        catalogue: The components.
-
-    Returns:
-        The audits in the order to run them, each once.
+    """Return the audits of these brackets in the order to run them, each once; `all` names every registered one.
 
     Raises:
         UsageError: An unknown name or parameter.
     """
     wanted = [one for name in names for one in (catalogue.names("audit") if name == ALL else [name])]
-    specs: dict[str, Spec] = {}
-    for name in wanted:
-        spec = resolve(catalogue, "audit", name)
-        specs.setdefault(spec.label, spec)
+    specs = {spec.label: spec for spec in (resolve(catalogue, "audit", name) for name in wanted)}
     check_requirements(list(specs.values()))
     return sorted(specs.values(), key=lambda spec: (spec.cls.order, spec.label))
 
 
 def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogue) -> Plan:
-    """Look up and check everything before any training.
-
-    Args:
-        config: The grid, as for a run.
-        names: The audits: brackets, or `all`.
-        catalogue: The components.
+    """Look up and check everything before any training: the grid as for a run, and audits by bracket or `all`.
 
     Raises:
-        UsageError: As `execution.make_plan`.
+        UsageError: As `make_plan`.
         NothingMatchedError: No audit applies to a named method.
     """
     audits = chosen_audits(names, catalogue)
     if config.forget_kind != "node":
-        raise UsageError("Audits ask about forgotten nodes.", "Leave --forget-kind out.")
+        raise UsageError("Audits ask about forgotten nodes.", "Leave `forget_kind` out.")
     # Records of runs do not matter here: with `always` none of them is read or mentioned.
     plan = make_plan(replace(config, overwrite="always"), catalogue)
     cells, unfit = [], Counter[str]()
@@ -92,15 +77,10 @@ class _Stopwatch(Silent):
 
 
 def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None]) -> float:
-    """Estimate how long the audits of a plan take, by running and timing each method once.
+    """Estimate how many seconds the audits of a plan take, by running and timing each method once.
 
-    Args:
-        plan: The plan of the audits.
-        find: Looks up a method by its bracket.
-        tell: Called with the name of each method before it is timed.
-
-    Returns:
-        Seconds. Predictions that audits share are counted every time, so that it is an overestimate.
+    `tell` is called with the name of each before. Predictions that audits share are counted every
+    time, so that it is an overestimate.
     """
     seconds: dict[tuple[str, str, str], tuple[float, float]] = {}
     total = 0.0

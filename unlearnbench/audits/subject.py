@@ -138,9 +138,7 @@ class Subject:
 
     def place(self) -> dict[str, Any]:
         """Return the cell's data, model, training and request as plain values: the first part of a key of `memory`."""
-        canonical = self.cell.canonical()
-        left = ("method", "audit")
-        return {name: value for name, value in canonical.items() if name not in left}
+        return {name: value for name, value in self.cell.canonical().items() if name not in ("method", "audit")}
 
     def remembered(self, what: Any, make: Callable[[], Kept]) -> Kept:
         """Return a value computed before for the same data, model, training and request, else compute it.

@@ -25,7 +25,7 @@ def command() -> None:
 
 @command.command("new", short_help="Write an installable package that works.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice([*KINDS, "method"]), required=True, help="What it brings.")
+@click.option("--kind", type=click.Choice([*KINDS, "method", "table"]), required=True, help="What it brings.")
 @click.option(
     "--out", type=options.PATH, default=Path(), metavar="DIR", help="Where its folder is made; default: here."
 )
@@ -33,6 +33,7 @@ def command() -> None:
 def new(name: str, kind: str, out: Path) -> None:
     """Write a package that pip installs, with a component NAME that works, a test and a README.
 
+    For a table, NAME is that of a paper's published numbers: `report --table utility --against NAME`.
     Nothing that exists is overwritten.
     """
     from unlearnbench.registry.loading import load_catalogue
@@ -42,7 +43,8 @@ def new(name: str, kind: str, out: Path) -> None:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         click.echo(f"wrote {path}")
     component = folder.name.removeprefix("unlearnbench-")
-    click.echo(f"\nNext:\n  pip install --editable {folder}\n  unlearnbench plugin check {component}")
+    use = f"report --table utility --against {component}" if kind == "table" else f"plugin check {component}"
+    click.echo(f"\nNext:\n  pip install --editable {folder}\n  unlearnbench {use}")
 
 
 @command.command("check", short_help="Say what a component does wrong, and why.")

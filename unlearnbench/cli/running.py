@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from unlearnbench.audits.base import Audit
 from unlearnbench.audits.running import estimate, make_audit_plan
+from unlearnbench.cli.flags import with_flags
 from unlearnbench.cli.options import width_of_tables
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.graph import Graph
@@ -76,7 +79,7 @@ def _checked_catalogue(config: RunConfig) -> Catalogue:
 def _show_settings(plan: Plan) -> None:
     """Print the notices and the settings that follow from the options and the run file."""
     for notice in plan.notices:
-        print(f"note: {notice}", file=sys.stderr)
+        print(f"note: {with_flags(notice, click.get_current_context().find_root().command)}", file=sys.stderr)
     for heading, text in _settings(plan):
         print(f"{heading:<12} {text}", file=sys.stderr)
 

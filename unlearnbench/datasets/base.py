@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from platformdirs import user_cache_path
-from torch import Tensor
 
 from unlearnbench.component import Component
 from unlearnbench.datasets.catalogue_of_graphs import GraphSize
@@ -102,9 +101,11 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
     touched = torch.zeros(n, dtype=torch.bool)
     touched[pairs // n] = True
     touched[pairs % n] = True
-    join_plans = len(unique_keys(pair_keys(*_ordered(pairs, n), n))) if directed else len(pairs) // 2
+    if directed:
+        first, second = pairs // n, pairs % n
+        pairs = unique_keys(pair_keys(torch.minimum(first, second), torch.maximum(first, second), n))
     return {
-        "pairs": join_plans,
+        "pairs": len(pairs) if directed else len(pairs) // 2,
         "directed": directed,
         "duplicates": graph.num_edges - len(forward),
         "self_loops": int((source == target).sum()),
@@ -112,18 +113,10 @@ def edge_statistics(graph: Graph) -> dict[str, int | bool]:
     }
 
 
-def _ordered(keys: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the smaller and the larger position of each pair: int64 [k] each."""
-    first, second = keys // num_nodes, keys % num_nodes
-    return torch.minimum(first, second), torch.maximum(first, second)
-
-
 def edge_homophily(graph: Graph) -> float | None:
-    """Return the share of edges that join nodes of one class.
+    """Return the share of edges that join nodes of one class, None without edges that count.
 
-    Returns:
-        A number from 0 to 1, over the columns of `edge_index` whose ends differ and both have
-        a label; none if there is no such edge.
+    Counted are the columns of `edge_index` whose ends differ and both have a label.
     """
     source, target = graph.edge_index
     counted = (source != target) & (graph.y[source] >= 0) & (graph.y[target] >= 0)
@@ -161,9 +154,9 @@ def data_root(explicit: Path | None = None) -> Path:
         root = root.expanduser()
         is_file = root.exists() and not root.is_dir()
     except (OSError, RuntimeError) as error:  # a name too long, no such user
-        raise DataError(f"The data root {root} cannot be used: {error}.", "Name a folder with --data-root.") from None
+        raise DataError(f"The data root {root} cannot be used: {error}.", "Name a folder with `data_root`.") from None
     if is_file:
-        raise DataError(f"The data root {root} is not a folder.", f"Name a folder with --data-root or {ROOT_VARIABLE}.")
+        raise DataError(f"The data root {root} is not a folder.", f"Name a folder with `data_root` or {ROOT_VARIABLE}.")
     return root
 
 

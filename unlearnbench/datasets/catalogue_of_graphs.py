@@ -13,14 +13,7 @@ from typing import NamedTuple
 
 
 class GraphSize(NamedTuple):
-    """Size of a graph.
-
-    Args:
-        nodes: Number of nodes, isolated ones too.
-        edges: Number of directed edges: an undirected one counts twice.
-        features: Number of features of a node.
-        classes: Number of classes.
-    """
+    """Size of a graph: isolated nodes count too, and an undirected edge counts twice."""
 
     nodes: int
     edges: int
@@ -28,27 +21,17 @@ class GraphSize(NamedTuple):
     classes: int
 
     def __str__(self) -> str:
-        """Spell the numbers out."""
         return f"{self.nodes} nodes, {self.edges} directed edges, {self.features} features, {self.classes} classes"
 
 
 @dataclass(frozen=True)
 class GraphRow:
-    """A published graph.
+    """A published graph, whose files lie in `folder` under a data root; files that give another `size` are refused.
 
-    Args:
-        name: Its name on the command line.
-        folder: Where its files lie under a data root.
-        summary: One line for lists.
-        size: Its published size; files that give another size are refused.
-        files: File name, perhaps with folders, to its SHA-256, None where that is not known.
-        loader: Which `published.Loader` reads it: `module:NAME` in this package.
-        source: Where it is published.
-        reference: The paper it comes from.
-        license: What its source says about use, empty where it says nothing.
-        own_split: Whether it comes with one split, which then every repetition uses. Graphs with several splits
-            are dealt into the harness's folds.
-        seconds: How long one download may take.
+    `files` maps file names, perhaps with folders, to their SHA-256, None where that is not known. `loader` names the
+    `published.Loader` that reads them, as `module:NAME` in this package; one download may take `seconds`. `license`
+    is empty where the source says nothing about use. `own_split` is whether the graph comes with one split, which
+    then every repetition uses; graphs with several splits are dealt into the harness's folds.
     """
 
     name: str
@@ -70,16 +53,33 @@ _planetoid = partial(
     source="https://github.com/kimiyoung/planetoid/tree/master/data",
     reference="Yang, Cohen and Salakhutdinov, Revisiting semi-supervised learning with graph embeddings, ICML 2016.",
 )
-_bojchevski = partial(
-    GraphRow,
-    loader="pyg:CITATION_FULL",
-    source="https://github.com/abojchevski/graph2gauss/tree/master/data",
-    reference="Bojchevski and Guennemann, Deep Gaussian embedding of graphs, ICLR 2018.",
-)
 _shchur = partial(
     GraphRow,
     source="https://github.com/shchur/gnn-benchmark/tree/master/data/npz",
     reference="Shchur, Mumme, Bojchevski and Guennemann, Pitfalls of graph neural network evaluation, 2018.",
+)
+
+
+def _archive(
+    family: str, loader: str, source: str, reference: str, name: str, summary: str, size: GraphSize
+) -> GraphRow:
+    title = name.replace("-", "_")
+    return GraphRow(name, f"{family}/{title}/raw", summary, size, {f"{title}.npz": None}, loader, source, reference)
+
+
+_bojchevski = partial(
+    _archive,
+    "CitationFull",
+    "pyg:CITATION_FULL",
+    "https://github.com/abojchevski/graph2gauss/tree/master/data",
+    "Bojchevski and Guennemann, Deep Gaussian embedding of graphs, ICLR 2018.",
+)
+_heterophilous = partial(
+    _archive,
+    "HeterophilousGraphDataset",
+    "pyg:HETEROPHILOUS",
+    "https://github.com/yandex-research/heterophilous-graphs",
+    "Platonov et al., A critical look at the evaluation of GNNs under heterophily, ICLR 2023.",
 )
 
 
@@ -105,20 +105,6 @@ def _ogb(name: str, summary: str, size: GraphSize, split: str, license: str, sec
     files = dict.fromkeys([*tables, *split_lists])
     folder = f"OGB/{name.replace('-', '_')}"
     return GraphRow(name, folder, summary, size, files, "ogb:OGB", source, reference, license, True, seconds)
-
-
-def _heterophilous(name: str, summary: str, size: GraphSize) -> GraphRow:
-    title = name.replace("-", "_")
-    return GraphRow(
-        name,
-        f"HeterophilousGraphDataset/{title}/raw",
-        summary,
-        size,
-        {f"{title}.npz": None},
-        loader="pyg:HETEROPHILOUS",
-        source="https://github.com/yandex-research/heterophilous-graphs",
-        reference="Platonov et al., A critical look at the evaluation of GNNs under heterophily, ICLR 2023.",
-    )
 
 
 GRAPHS = (
@@ -173,18 +159,10 @@ GRAPHS = (
         },
     ),
     _bojchevski(
-        "cora-ml",
-        "CitationFull/cora_ml/raw",
-        "Citations among 2,995 papers on machine learning, 7 fields.",
-        GraphSize(2995, 16316, 2879, 7),
-        {"cora_ml.npz": None},
+        "cora-ml", "Citations among 2,995 papers on machine learning, 7 fields.", GraphSize(2995, 16316, 2879, 7)
     ),
     _bojchevski(
-        "dblp",
-        "CitationFull/dblp/raw",
-        "Citations among 17,716 papers on computer science, 4 fields.",
-        GraphSize(17716, 105734, 1639, 4),
-        {"dblp.npz": None},
+        "dblp", "Citations among 17,716 papers on computer science, 4 fields.", GraphSize(17716, 105734, 1639, 4)
     ),
     _shchur(
         "amazon-photo",

@@ -52,8 +52,8 @@ def checked_graph(graph: Graph, name: str) -> Graph:
         column = int(torch.nonzero(outside)[0, 1])
         pair = graph.edge_index[:, column].tolist()
         raise DataError(f"Dataset {name}: edge {column} joins {pair[0]} and {pair[1]}, but there are {n} nodes.")
-    if len(torch.unique(graph.ids)) != n:
-        known, counts = torch.unique(graph.ids, return_counts=True)
+    known, counts = torch.unique(graph.ids, return_counts=True)
+    if len(known) != n:
         twice = int(known[counts > 1][0])
         raise DataError(f"Dataset {name}: node ids occur twice, the first is {twice}.", "Give every node its own id.")
     if graph.split is None:

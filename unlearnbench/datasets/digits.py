@@ -9,7 +9,6 @@ import torch
 from sklearn.datasets import load_digits
 
 from unlearnbench.datasets.base import Dataset
-from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.graph import Graph
 
 NEIGHBOURS = 5
@@ -35,7 +34,7 @@ class Digits(Dataset):
         x = torch.from_numpy(pixels).to(torch.float32)
         y = torch.from_numpy(labels).to(torch.int64)
         edge_index = torch.from_numpy(nearest_neighbour_edges(pixels, NEIGHBOURS))
-        return checked_graph(Graph(x, y, edge_index, torch.arange(len(y)), 10), self.name)
+        return Graph(x, y, edge_index, torch.arange(len(y)), 10)
 
 
 def nearest_neighbour_edges(points: np.ndarray, neighbours: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from unlearnbench.datasets.catalogue_of_graphs import GraphRow
 from unlearnbench.datasets.published import Loader
 from unlearnbench.errors import DataError
 
-PARTS = {"train.csv.gz": "train_mask", "valid.csv.gz": "val_mask", "test.csv.gz": "test_mask"}
+MASKS = {"train.csv.gz": "train_mask", "valid.csv.gz": "val_mask", "test.csv.gz": "test_mask"}
 # The benchmark adds the reverse of every edge in these files.
 ONE_WAY_FILES = {"ogbn-products"}
 GZIP = b"\x1f\x8b"
@@ -46,16 +47,12 @@ def _read(row: GraphRow, contents: Mapping[str, bytes]) -> Data:
     y = torch.from_numpy(_table(contents, "raw/node-label.csv.gz", np.int64)[:, 0].copy())
     if len(x) != num_nodes or len(y) != num_nodes:
         raise ValueError(f"{len(x)} rows of features and {len(y)} labels for {num_nodes} nodes")
-    masks = {}
-    for file in contents:
-        if file.startswith("split/"):
-            positions = torch.from_numpy(_table(contents, file, np.int64)[:, 0].copy())
-            masks[PARTS[file.rpartition("/")[2]]] = _mask(positions, num_nodes, file)
+    parts = [file for file in contents if file.startswith("split/")]
+    masks = {MASKS[PurePath(file).name]: _mask(contents, file, num_nodes) for file in parts}
     return Data(x=x, y=y, edge_index=edges, **masks)
 
 
 def _table(contents: Mapping[str, bytes], name: str, dtype: Any) -> Any:
-    """Read a compressed table of numbers: [rows, columns]."""
     try:
         frame = pd.read_csv(io.BytesIO(contents[name]), header=None, compression="gzip", dtype=dtype)
     except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
@@ -63,7 +60,8 @@ def _table(contents: Mapping[str, bytes], name: str, dtype: Any) -> Any:
     return frame.to_numpy()
 
 
-def _mask(positions: Tensor, num_nodes: int, file: str) -> Tensor:
+def _mask(contents: Mapping[str, bytes], file: str, num_nodes: int) -> Tensor:
+    positions = torch.from_numpy(_table(contents, file, np.int64)[:, 0].copy())
     if bool(((positions < 0) | (positions >= num_nodes)).any()):
         raise ValueError(f"{file} names a node outside 0..{num_nodes - 1}")
     mask = torch.zeros(num_nodes, dtype=torch.bool)

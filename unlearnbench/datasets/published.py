@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ import torch
 
 from unlearnbench.datasets.base import Dataset, graph_size
 from unlearnbench.datasets.catalogue_of_graphs import GRAPHS, GraphRow, GraphSize
-from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.raw import RawFiles
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
@@ -23,10 +22,8 @@ from unlearnbench.graph import Graph, Split
 class Loader:
     """How the graphs of one family are downloaded and read.
 
-    Args:
-        url: A graph and one of its files to the file's address, in the form of `RawFiles.urls`.
-        checks: Suffix of a file's name to the check of its content, which raises `DataError`.
-        read: Makes a `torch_geometric.data.Data` of a graph's checked files.
+    `url` maps a graph and one of its files to an address as in `RawFiles.urls`, `checks` the suffix of a file's name
+    to the check of its content; `read` makes a `torch_geometric.data.Data` of a graph's checked files.
     """
 
     url: Callable[[GraphRow, str], str]
@@ -43,13 +40,7 @@ class Loader:
 
 
 class PublishedGraph(Dataset):
-    """A graph of the catalogue, read from raw files under the data root.
-
-    Attributes:
-        row: What the catalogue says of it.
-        size: How large the published graph is; files that give another size are refused.
-        own_split: Whether it comes with one split, which then every repetition uses.
-    """
+    """A graph of the catalogue, read from raw files under the data root; its attributes are those of its row too."""
 
     row: ClassVar[GraphRow]
     size: ClassVar[GraphSize]
@@ -74,15 +65,14 @@ class PublishedGraph(Dataset):
         found = graph_size(graph)._replace(classes=int(y.max()) + 1)
         if found != self.size:
             raise self._unfit(files, root, f"they give {found}; published: {self.size}")
-        return checked_graph(graph, self.name)
+        return graph
 
     def presence(self, root: Path) -> str:
         """Report whether the raw files lie under the root or in the cache."""
         files = self.raw_files()
-        for place in files.places(root):
-            if not files.missing(place):
-                return f"in {place}"
-        return f"not there; would be downloaded to {files.places(root)[0]}"
+        places = files.places(root)
+        found = (f"in {place}" for place in places if not files.missing(place))
+        return next(found, f"not there; would be downloaded to {places[0]}")
 
     def raw_files(self) -> RawFiles:
         """Return the raw files, where they can be had and how each is checked."""
@@ -100,22 +90,13 @@ class PublishedGraph(Dataset):
 
 def _loader(row: GraphRow) -> Loader:
     # Imported by name and late: PyG's loaders take a second to import, and lists and descriptions need none.
-    module, _, name = row.loader.partition(":")
-    loader: Loader = getattr(importlib.import_module(f"unlearnbench.datasets.{module}"), name)
+    loader: Loader = pkgutil.resolve_name(f"unlearnbench.datasets.{row.loader}")
     return loader
 
 
 def published_graph(row: GraphRow) -> type[PublishedGraph]:
     """Make the component class of a row of the catalogue."""
-    attributes = {
-        "__module__": __name__,
-        "__doc__": row.summary,
-        "row": row,
-        **{
-            name: getattr(row, name)
-            for name in ("name", "summary", "reference", "license", "source", "size", "own_split")
-        },
-    }
+    attributes = {"__module__": __name__, "__doc__": row.summary, "row": row, **vars(row)}
     return type(row.name, (PublishedGraph,), attributes)
 
 

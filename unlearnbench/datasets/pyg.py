@@ -10,16 +10,14 @@ does not check certificates. The addresses and file names are PyG's.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse
 from torch_geometric.datasets import (
     Actor,
     Amazon,
@@ -35,10 +33,8 @@ from torch_geometric.datasets import (
 from torch_geometric.io import read_npz, read_planetoid_data
 
 from unlearnbench.datasets.catalogue_of_graphs import GraphRow
-from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers
-from unlearnbench.datasets.pickles import read_pickle
+from unlearnbench.datasets.contents import check_array, check_arrays, check_json, check_numbers, refuse_pickle
 from unlearnbench.datasets.published import Loader
-from unlearnbench.errors import DataError
 
 DRIVE = "https://drive.usercontent.google.com/download?id={}&confirm=t"
 CSR_ARRAYS = ("indices", "indptr", "data", "shape")
@@ -50,10 +46,7 @@ def _with_pyg(parse: Callable[[Path], Any]) -> Callable[[GraphRow, Mapping[str, 
 
     def read(row: GraphRow, contents: Mapping[str, bytes]) -> Any:
         # PyG tells the standard error stream that it processes.
-        with (
-            tempfile.TemporaryDirectory(prefix="unlearnbench-") as private,
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
+        with tempfile.TemporaryDirectory(prefix="unlearnbench-") as private, redirect_stderr(io.StringIO()):
             place = Path(private) / row.folder
             place.mkdir(parents=True)
             for name, content in contents.items():
@@ -63,26 +56,11 @@ def _with_pyg(parse: Callable[[Path], Any]) -> Callable[[GraphRow, Mapping[str, 
     return read
 
 
-def _check_pickle(wanted: tuple[type[Any], ...], content: bytes) -> None:
-    value = read_pickle(content)
-    if not isinstance(value, wanted):
-        raise DataError(f"it holds a {type(value).__name__}, not a {wanted[-1].__name__}.")
-
-
-def _check_node_numbers(content: bytes) -> None:
-    lines = content.split()
-    if not lines or not all(line.isdigit() for line in lines):
-        raise DataError("it is not a list of node numbers.")
-
-
 PLANETOID = Loader(
     url=lambda row, file: f"{Planetoid.url}/{file}",
     checks={
-        ".index": _check_node_numbers,
-        ".graph": partial(_check_pickle, (dict,)),
-        **dict.fromkeys(
-            (".x", ".tx", ".allx", ".y", ".ty", ".ally"), partial(_check_pickle, (np.ndarray, scipy.sparse.csr_matrix))
-        ),
+        ".index": check_numbers,
+        **dict.fromkeys((".x", ".tx", ".allx", ".y", ".ty", ".ally", ".graph"), refuse_pickle),
     },
     read=_with_pyg(lambda folder: read_planetoid_data(str(folder), folder.parent.name)),
 )
@@ -120,14 +98,10 @@ FLICKR = Loader(
 )
 
 # Edges of the file stand in one direction; PyG adds the other.
+_HETEROPHILOUS_ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 HETEROPHILOUS = Loader(
     url=lambda row, file: f"{HeterophilousGraphDataset.url}/{file}",
-    checks={
-        ".npz": partial(
-            check_arrays,
-            arrays=("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks"),
-        )
-    },
+    checks={".npz": partial(check_arrays, arrays=_HETEROPHILOUS_ARRAYS)},
     read=_with_pyg(lambda folder: HeterophilousGraphDataset(str(folder.parents[1]), folder.parent.name)[0]),
 )
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,8 +30,6 @@ DOWNLOAD_SECONDS = 300
 CHUNK_BYTES = 2**20
 HASH_SUFFIX = ".sha256"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-Check = Callable[[str, bytes], None]
 
 _offline: ContextVar[bool] = ContextVar("offline", default=False)
 
@@ -52,33 +51,28 @@ def is_offline() -> bool:
 
 @dataclass(frozen=True)
 class RawFiles:
-    """The files a dataset is made of.
+    """The files that a dataset is made of, in `folder` under a data root.
 
-    Args:
-        dataset: The dataset's name, for messages.
-        folder: Where they lie under a data root: `Planetoid/Cora/raw`.
-        urls: File name, perhaps with folders, to the address it can be had from. `URL#NAME` is
-            the file NAME inside the zip archive at URL.
-        check: Looks at a file's name and content; raises `DataError` for one that is not what
-            it should be.
-        seconds: How long one download may take.
-        sha256: File name to the SHA-256 of the published file, none where it is not known. The first download of
-            such a file writes its hash beside it, `NAME.sha256`, and the file is compared with that from then on.
+    `urls` maps file names, perhaps with folders, to their addresses: `URL#NAME` is the file NAME inside the zip
+    archive at URL. `check` looks at a file's name and content and raises `DataError` for one that is not what it
+    should be; one download may take `seconds`. `sha256` maps file names to the SHA-256 of the published file, None
+    where it is not known: the first download of such a file writes its hash beside it, `NAME.sha256`, and the file
+    is compared with that from then on.
     """
 
     dataset: str
     folder: str
     urls: Mapping[str, str]
-    check: Check
+    check: Callable[[str, bytes], None]
     seconds: float = DOWNLOAD_SECONDS
     sha256: Mapping[str, str | None] = field(default_factory=dict)
 
     def find(self, root: Path) -> Path:
         """Return the folder that holds all files, after a download if some are missing.
 
-        A root that holds all files is only read, and no network is used. Files that are
-        missing go to the root, or to the user's cache where the root cannot be written. Jobs
-        that share a root wait for each other; a file appears under its name only when whole.
+        A root that holds all files is only read, and no network is used. Missing files go to the root, or to the
+        user's cache where the root cannot be written. Jobs that share a root wait for each other; a file appears
+        under its name only when whole.
 
         Raises:
             DataError: Files are missing and cannot be had: which, and where to put them.
@@ -88,21 +82,21 @@ class RawFiles:
             if not self.missing(place):
                 return place
         if is_offline():
-            reason = f"downloads are forbidden by --offline or {OFFLINE_VARIABLE}"
-            raise self._cannot(places[0], self.missing(places[0]), reason)
+            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE_VARIABLE}")
         target = next((place for place in places if _is_writable(place)), None)
         if target is None:
-            raise self._cannot(places[0], self.missing(places[0]), "no folder to download them to can be written")
+            raise self._cannot(places[0], "no folder to download them to can be written")
+        lock = target / ".download.lock"
         try:
-            with FileLock(target / ".download.lock", timeout=self.seconds):
+            with FileLock(lock, timeout=self.seconds):
                 # Another job may have brought them while this one waited.
-                missing = self.missing(target)
-                for url in dict.fromkeys(self.urls[name].partition("#")[0] for name in missing):
-                    names = [name for name in missing if self.urls[name].partition("#")[0] == url]
+                names_at = defaultdict(list)
+                for name in self.missing(target):
+                    names_at[self.urls[name].partition("#")[0]].append(name)
+                for url, names in names_at.items():
                     self._download(url, names, target)
         except Timeout:
-            reason = f"another process has held {target / '.download.lock'} for {self.seconds:g} s"
-            raise self._cannot(target, self.missing(target), reason) from None
+            raise self._cannot(target, f"another process has held {lock} for {self.seconds:g} s") from None
         return target
 
     def places(self, root: Path) -> list[Path]:
@@ -137,14 +131,12 @@ class RawFiles:
         """Compare the content with the file's hash, and look into it unless the hash is the published one."""
         published = self.sha256.get(name)
         expected = published or recorded_hash(path)
-        found = "" if expected is None else hashlib.sha256(content).hexdigest()
-        if published is not None and found != published:
-            raise DataError(f"its SHA-256 is {found}, that of the published file {published}.")
-        if expected is not None and found != expected:
-            raise DataError(
-                f"its SHA-256 is {found}, that of the first download {expected}.",
-                f"If the new file is the right one, delete {path}{HASH_SUFFIX}.",
-            )
+        if expected is not None:
+            found = hashlib.sha256(content).hexdigest()
+            if found != expected:
+                origin = "published file" if published else "first download"
+                hint = "" if published else f"If the new file is the right one, delete {path}{HASH_SUFFIX}."
+                raise DataError(f"its SHA-256 is {found}, that of the {origin} {expected}.", hint)
         if published is None:
             self.check(name, content)
 
@@ -167,20 +159,20 @@ class RawFiles:
                     write_whole(path.with_name(path.name + HASH_SUFFIX), line.encode())
                 write_whole(path, content)
         except OSError as error:
-            raise self._cannot(target, self.missing(target), f"{url}: {error}") from None
+            raise self._cannot(target, f"{url}: {error}") from None
         except DataError as error:
-            reason = f"{url} sent something else: {error.message}"
-            raise self._cannot(target, self.missing(target), reason, error.hint) from None
+            raise self._cannot(target, f"{url} sent something else: {error.message}", error.hint) from None
 
-    def _cannot(self, place: Path, missing: list[str], reason: str, remedy: str = "") -> MissingDataError:
+    def _cannot(self, place: Path, reason: str, remedy: str = "") -> MissingDataError:
+        missing = self.missing(place)
         url, archive, _ = self.urls[missing[0]].partition("#")
         source = url if archive or "?" in url else url.rpartition("/")[0]
         return MissingDataError(
             f"Dataset {self.dataset}: {len(missing)} of {len(self.urls)} files are missing and could not be downloaded"
             f" ({reason.rstrip('.')}).",
             f"Put {', '.join(missing)} (from {source}) into {place}, or name a folder that has"
-            f" {self.folder} with --data-root.{f' {remedy}' if remedy else ''}"
-            f"{'' if is_offline() else ' With --offline no download is tried.'}",
+            f" {self.folder} with `data_root`.{f' {remedy}' if remedy else ''}"
+            f"{'' if is_offline() else ' With `offline` no download is tried.'}",
         )
 
 
@@ -222,11 +214,7 @@ class _Deadline:
 
 
 def fetch(url: str, seconds: float = DOWNLOAD_SECONDS) -> bytes:
-    """Download what lies at an address: one try, with a limit to every wait and to the whole.
-
-    Args:
-        url: The address.
-        seconds: How long the whole may take.
+    """Download what lies at an address: one try, with a limit to every wait and one in seconds to the whole.
 
     Raises:
         OSError: No answer, a refusal, too slow, or an answer that breaks off.

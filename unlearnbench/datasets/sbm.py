@@ -11,7 +11,6 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.component import ComponentParams
 from unlearnbench.datasets.base import Dataset
-from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 
@@ -52,14 +51,11 @@ class StochasticBlockModel(Dataset):
         rng = seeds.generator(p.seed, "sbm", "features")
         x = class_features(y, p.num_classes, p.num_features, p.signal, rng)
         edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
-        return checked_graph(Graph(x, y, edge_index, torch.arange(p.num_nodes), p.num_classes), self.name)
+        return Graph(x, y, edge_index, torch.arange(p.num_nodes), p.num_classes)
 
 
 def class_labels(num_nodes: int, num_classes: int, generator: torch.Generator) -> Tensor:
-    """Deal the nodes into classes whose sizes differ by at most one.
-
-    Returns:
-        int64 [num_nodes].
+    """Deal the nodes into classes whose sizes differ by at most one: int64 [num_nodes].
 
     Raises:
         UsageError: There are fewer nodes than classes.
@@ -70,31 +66,23 @@ def class_labels(num_nodes: int, num_classes: int, generator: torch.Generator) -
 
 
 def class_features(y: Tensor, num_classes: int, num_features: int, signal: float, generator: torch.Generator) -> Tensor:
-    """Draw features: a class mean of length `signal` in a random direction, plus standard normal noise.
+    """Draw the features of nodes with classes `y`, int64 [n]: float32 [n, num_features].
 
-    Args:
-        y: int64 [n], classes.
-        num_classes: Number of classes.
-        num_features: Number of features.
-        signal: Length of every class mean.
-        generator: Where chance comes from.
-
-    Returns:
-        float32 [n, num_features].
+    Each is a class mean of length `signal` in a random direction, plus standard normal noise.
     """
     means = torch.nn.functional.normalize(torch.randn(num_classes, num_features, generator=generator))
     return torch.randn(len(y), num_features, generator=generator).add_(signal * means[y])
 
 
 def block_edges(y: Tensor, num_edges: int, homophily: float, num_classes: int, generator: torch.Generator) -> Tensor:
-    """Draw undirected edges, a fixed share of them inside classes.
+    """Draw different undirected edges, none of which joins a node to itself.
 
     Args:
         y: int64 [n], classes.
-        num_edges: How many different edges; none joins a node to itself.
+        num_edges: How many.
         homophily: Share inside classes, rounded to whole edges.
         num_classes: Number of classes.
-        generator: Where chance comes from.
+        generator: The random generator.
 
     Returns:
         int64 [2, num_edges], the smaller node first; those inside classes come first.

@@ -94,7 +94,7 @@ class GATConv(AttentionConv):
             score = functional.leaky_relu(edges.sources.take(source) + edges.targets.take(target), NEGATIVE_SLOPE)
             return self._together(edges.weighted_sum(edges.softmax(score), self._by_head(values)))
 
-        return layout.apart(attend, values, scores) + layout.spread(self.bias)
+        return layout.per_network(attend, values, scores) + layout.spread(self.bias)
 
     def _score_weight(self) -> Tensor:
         """Arrange the attention so that one product yields both scores of each head: [S, H * C, 2 * columns]."""
@@ -149,4 +149,4 @@ class GATv2Conv(AttentionConv):
 
         # A layout may return one row for all rows; each needs its own here.
         attention = layout.spread(self.attention).expand(len(source), -1)
-        return layout.apart(attend, source, target, attention) + layout.spread(self.bias)
+        return layout.per_network(attend, source, target, attention) + layout.spread(self.bias)

@@ -1,4 +1,8 @@
-"""Layers of stacked networks: S weights in one tensor, each applied to its own network's data alone."""
+"""Layers of stacked networks: S weights in one tensor, each applied to its own network's data alone.
+
+`num_networks` is S; `inputs` and `outputs` are widths without padding, and columns of a result are padded;
+`raw` says that the rows are input features, whose columns are not.
+"""
 
 from __future__ import annotations
 
@@ -86,14 +90,7 @@ class StackedLayer(nn.Module, ABC):
 
 
 class Linear(StackedLayer):
-    """A linear layer, initialised as `torch.nn.Linear`.
-
-    Args:
-        num_networks: S.
-        inputs: Columns in.
-        outputs: Columns out, padded in the result.
-        raw: The rows are input features.
-    """
+    """A linear layer, initialised as `torch.nn.Linear`."""
 
     def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
         super().__init__(num_networks, {"weight": (inputs, outputs), "bias": (outputs,)}, raw)
@@ -124,12 +121,6 @@ class SAGEConv(StackedLayer):
 
     `weight` holds both, [inputs, 2, outputs], so that rows are multiplied once. Initialised as
     `torch.nn.Linear`.
-
-    Args:
-        num_networks: S.
-        inputs: Columns in.
-        outputs: Columns out.
-        raw: The rows are input features.
     """
 
     def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
@@ -150,12 +141,6 @@ class GINConv(nn.Module):
     """MLP of the sum of a node's row and its neighbours' (Xu et al., 2019, equation 4.1 with epsilon 0).
 
     The first linear layer is applied before the sum, which is equivalent and sums fewer columns.
-
-    Args:
-        num_networks: S.
-        inputs: Columns in.
-        outputs: Columns between and out.
-        raw: The rows are input features.
     """
 
     def __init__(self, num_networks: int, inputs: int, outputs: int, raw: bool = False) -> None:
@@ -211,4 +196,4 @@ class JumpingLinear(StackedLayer):
 
     def forward(self, parts: Sequence[Tensor], layout: Layout) -> Tensor:
         """Return [rows of all parts] W + b."""
-        return layout.linear(layout.beside(parts), self.weight) + layout.spread(self.bias)
+        return layout.linear(layout.concatenate(parts), self.weight) + layout.spread(self.bias)

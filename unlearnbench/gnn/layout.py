@@ -96,11 +96,11 @@ class Layout(ABC):
         """Return each of `count` equal blocks of a network's columns as a row of its own: row count * i + block."""
 
     @abstractmethod
-    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+    def concatenate(self, blocks: Sequence[Tensor]) -> Tensor:
         """Concatenate each network's columns of all blocks: the inverse of `cut`."""
 
     @abstractmethod
-    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    def per_network(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Apply a function to rows none of which holds columns of two networks.
 
         Args:
@@ -215,11 +215,11 @@ class Ragged(Layout):
         """View the rows as more rows of fewer columns."""
         return rows.view(count * self.num_rows, -1)
 
-    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+    def concatenate(self, blocks: Sequence[Tensor]) -> Tensor:
         """Concatenate columns."""
         return torch.cat(list(blocks), dim=1)
 
-    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    def per_network(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Call the function once: every row belongs to one network."""
         return function(*rows)
 
@@ -296,11 +296,11 @@ class Shared(Layout):
         blocks = rows.view(self.num_rows, self.num_networks, count, -1).transpose(1, 2)
         return blocks.reshape(count * self.num_rows, -1)
 
-    def beside(self, blocks: Sequence[Tensor]) -> Tensor:
+    def concatenate(self, blocks: Sequence[Tensor]) -> Tensor:
         """Concatenate the columns of each network."""
         columns = [block.view(self.num_rows, self.num_networks, -1) for block in blocks]
         return torch.cat(columns, dim=2).reshape(self.num_rows, -1)
 
-    def apart(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    def per_network(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Call the function once per network."""
         return self.join([function(*parts) for parts in zip(*(self.split(r, None) for r in rows), strict=True)])

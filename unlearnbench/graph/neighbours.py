@@ -1,4 +1,4 @@
-"""Neighbour lists of nodes, compressed by rows (CSR)."""
+"""Neighbour lists of nodes, compressed by rows (CSR), and distances between nodes."""
 
 from __future__ import annotations
 
@@ -63,3 +63,29 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
     keys = both_directions(graph.edge_index, n)
     starts = torch.searchsorted(keys, torch.arange(n + 1, device=keys.device) * n)
     return starts, keys.remainder_(n)
+
+
+def hop_distance(edge_index: Tensor, origin: Tensor, most: int, directed: bool = False) -> Tensor:
+    """Count the edges from the nearest of some nodes to each node.
+
+    PyG's `k_hop_subgraph` finds the same nodes, but also builds their subgraph and sorts all
+    ends of edges; masks take O(n + E) per hop.
+
+    Args:
+        edge_index: int64 [2, E].
+        origin: bool [n], the nodes at distance 0.
+        most: The largest distance to count.
+        directed: Whether edges are followed in their direction only.
+
+    Returns:
+        int64 [n]; `most` + 1 for nodes that are farther away.
+    """
+    distance = torch.where(origin, 0, most + 1)
+    source, target = edge_index
+    ways = [(source, target)] if directed else [(source, target), (target, source)]
+    for hop in range(1, most + 1):
+        last = distance == hop - 1
+        for begin, end in ways:
+            reached = end[last[begin]]
+            distance[reached] = distance[reached].clamp(max=hop)
+    return distance

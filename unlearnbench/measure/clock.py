@@ -31,15 +31,7 @@ def synchroniser(device: torch.device) -> Callable[[], None]:
 
 @dataclass
 class Instruments:
-    """The readings a meter takes.
-
-    Args:
-        synchronise: Waits for the device.
-        clock: Returns seconds; monotonic.
-        resident: Memory of the process.
-        gpu: Memory of the device.
-        gpu_process: Reads the driver's figure for this process, at the end of outermost phases.
-    """
+    """How a meter waits for the device, and what it reads; at the end of outermost phases the driver's figure too."""
 
     synchronise: Callable[[], None]
     clock: Callable[[], float]
@@ -74,19 +66,11 @@ class Meter:
     clock. Its memory peak starts at its beginning; a phase inside another one has its own peak, and
     the outer peak is the largest of its own and those inside. A meter is for one thread.
 
-    Args:
-        device: Where the cell computes.
-        instruments: What to read; None: chosen by the device.
-        watch: Called with the name of each phase before its clock starts, 0 and 0; and for each epoch in it with
-            the name, the number from 1 and the number of epochs.
+    The watch is called with the name of each phase before its clock starts, 0 and 0; and for each epoch in it with
+    the name, the number from 1 and the number of epochs.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        instruments: Instruments | None = None,
-        watch: Watch = unwatched,
-    ) -> None:
+    def __init__(self, device: torch.device, instruments: Instruments | None = None, watch: Watch = unwatched) -> None:
         self.device = device
         self.counts: dict[str, int] = {}
         self.reasons: dict[str, str] = {}

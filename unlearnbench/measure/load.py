@@ -23,11 +23,8 @@ COUNTING_ERROR = 0.1
 class Load:
     """The load of the machine while a cell ran.
 
-    Args:
-        start: Load average of the last minute at the start; None where the system has none.
-        end: The same at the end.
-        other_cores: Mean number of cores that other work kept busy; None if unknown.
-        reason: Why it is unknown; empty if it is known.
+    `start` and `end` are load averages of the last minute, None where the system has none; `other_cores` is the mean
+    number of cores that other work kept busy, None if it is unknown for a `reason`.
     """
 
     start: float | None
@@ -78,13 +75,7 @@ def load_average() -> float | None:
 
 
 class LoadWatch:
-    """Watches the machine from construction to `finish`.
-
-    Args:
-        machine: Returns busy seconds of the whole machine; monotonic.
-        own: Returns busy seconds of our own work; monotonic.
-        clock: Returns seconds.
-    """
+    """Watches the busy seconds of the whole machine and of our own work from construction to `finish`."""
 
     def __init__(
         self,
@@ -105,8 +96,7 @@ class LoadWatch:
         machine, own, seconds = (end - start for end, start in zip(self._read(), self._start, strict=True))
         end_load = load_average()
         if seconds < MEASURABLE_SECONDS:
-            reason = f"watched for {seconds:.2f} s, too short to tell"
-            return Load(self._start_load, end_load, None, reason)
+            return Load(self._start_load, end_load, None, f"watched for {seconds:.2f} s, too short to tell")
         if machine + COUNTING_ERROR < own / 2:
             # A sandbox that hides processor use must not pass for an idle machine.
             return Load(self._start_load, end_load, None, "the system does not show the use of its processors")

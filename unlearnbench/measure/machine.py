@@ -23,15 +23,7 @@ TOLD = ("id", *STABLE, "usable_cores", "os_release", "python", "blas", "torch_th
 
 
 def describe_machine(nvml: Nvml | None = None) -> dict[str, Any]:
-    """Describe this machine and how torch computes on it. No user name, host name or path is included.
-
-    Args:
-        nvml: A session with the GPU driver; None opens one.
-
-    Returns:
-        `{"id", "cpu", "cores", "usable_cores", "memory_gib", "gpus", "os", "os_release",
-        "architecture", "python", "blas", "torch_threads"}`.
-    """
+    """Describe this machine and how torch computes on it, with the keys `TOLD`: no user name, host name or path."""
     facts = _stable_facts(Nvml() if nvml is None else nvml)
     return {
         "id": machine_id(facts),
@@ -45,11 +37,9 @@ def describe_machine(nvml: Nvml | None = None) -> dict[str, Any]:
 
 
 def machine_id(facts: dict[str, Any]) -> str:
-    """Return the id of a machine, a hash of its stable facts: `m-` and six hexadecimal digits.
+    """Return the id of a machine, a hash of its `STABLE` facts: `m-` and six hexadecimal digits.
 
-    Args:
-        facts: CPU, cores, memory, GPUs, operating system and architecture. Machines of one
-            kind share an id.
+    Machines of one kind share an id.
     """
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
     return "m-" + hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
@@ -85,9 +75,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 def usable_cores() -> int:
     """Count the logical cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def blas_name(torch_config: str) -> str:

@@ -1,17 +1,17 @@
 """Memory peaks: resident memory of the process, and torch's counters of a CUDA device.
 
-All sources implement `MemorySource`. Sizes are in MiB. What cannot be read is None, never 0, and the
-source gives the reason.
+Sizes are in MiB. What cannot be read is None, never 0, and the source gives the reason.
 """
 
 from __future__ import annotations
 
 import mmap
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 import psutil
 import torch
@@ -23,7 +23,7 @@ PROBE_BYTES = 32 * 2**20
 Sizes = dict[str, float | None]
 
 
-class MemorySource(Protocol):
+class MemorySource(ABC):
     """A peak of memory that can be read and reset.
 
     Attributes:
@@ -31,40 +31,28 @@ class MemorySource(Protocol):
         reasons: Field to the reason why it cannot be read; empty if all can.
     """
 
-    @property
-    def name(self) -> str:
-        """The name."""
-        ...
+    name: ClassVar[str]
+    reasons: Mapping[str, str] = {}
 
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """The reasons."""
-        ...
-
+    @abstractmethod
     def reset(self) -> Sizes:
-        """Reset the peak; return what is in use now, fields `start_*`."""
-        ...
+        """Reset the peak to what is in use now, and return that, fields `start_*`."""
 
+    @abstractmethod
     def peak(self) -> Sizes:
         """Return the peak since the last reset, fields `peak_*`."""
-        ...
 
-    def rest(self) -> None:
-        """Stop until the next reset."""
-        ...
+    def rest(self) -> None:  # noqa: B027
+        """Stop watching until the next reset, where something has to be stopped."""
 
 
-class HighWaterMark:
+class HighWaterMark(MemorySource):
     """The kernel's peak of the resident set on Linux, which can be reset (proc(5), `clear_refs` and `VmHWM`).
 
     The kernel updates it at every page fault, so that no peak between two readings is missed.
-
-    Args:
-        folder: The folder of the process under `/proc`.
     """
 
     name = "vmhwm"
-    reasons: Mapping[str, str] = {}
 
     def __init__(self, folder: Path = Path("/proc/self")) -> None:
         self._status = folder / "status"
@@ -78,9 +66,6 @@ class HighWaterMark:
     def peak(self) -> Sizes:
         """Return the peak since the last reset."""
         return {"peak_rss_mib": self._read("VmHWM")}
-
-    def rest(self) -> None:
-        """Do nothing: the kernel keeps the peak."""
 
     def works(self) -> bool:
         """Whether the peak can be read and falls when reset: some kernels and sandboxes ignore resets."""
@@ -106,18 +91,13 @@ class HighWaterMark:
         raise ValueError(f"{self._status} has no field {field}.")
 
 
-class SampledRss:
+class SampledRss(MemorySource):
     """The largest resident set seen by a thread that samples every few milliseconds.
 
-    A peak shorter than the interval can be missed. The thread runs only between `reset` and
-    `rest`.
-
-    Args:
-        seconds: Time between two samples.
+    A peak shorter than the interval can be missed. The thread runs only between `reset` and `rest`.
     """
 
     name = "sampled"
-    reasons: Mapping[str, str] = {}
 
     def __init__(self, seconds: float = SAMPLING_SECONDS) -> None:
         self._process = psutil.Process()
@@ -170,20 +150,15 @@ def _mark_works() -> bool:
     return HighWaterMark().works()
 
 
-def resident_memory() -> HighWaterMark | SampledRss:
+def resident_memory() -> MemorySource:
     """Return the best source on this machine: the kernel's peak where it works, else samples."""
     return HighWaterMark() if _mark_works() else SampledRss()
 
 
-class CudaMemory:
-    """Torch's counters of one CUDA device: memory in tensors, and memory reserved by its allocator.
-
-    Args:
-        device: A CUDA device.
-    """
+class CudaMemory(MemorySource):
+    """Torch's counters of one CUDA device: memory in tensors, and memory reserved by its allocator."""
 
     name = "torch"
-    reasons: Mapping[str, str] = {}
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -200,22 +175,15 @@ class CudaMemory:
             "peak_gpu_reserved_mib": torch.cuda.max_memory_reserved(self._device) / MIB,
         }
 
-    def rest(self) -> None:
-        """Do nothing: torch keeps the peaks."""
 
-
-class NoGpu:
-    """The source where no GPU is used: every field is None.
-
-    Args:
-        reason: Why nothing can be read.
-    """
+class NoGpu(MemorySource):
+    """The source where no GPU is used: every field is None, for one reason."""
 
     name = "none"
 
     def __init__(self, reason: str) -> None:
         fields = ("start_gpu_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
-        self.reasons: Mapping[str, str] = dict.fromkeys(fields, reason)
+        self.reasons = dict.fromkeys(fields, reason)
 
     def reset(self) -> Sizes:
         """Return None."""
@@ -225,10 +193,7 @@ class NoGpu:
         """Return None for both peaks."""
         return {"peak_gpu_mib": None, "peak_gpu_reserved_mib": None}
 
-    def rest(self) -> None:
-        """Do nothing."""
 
-
-def gpu_memory(device: torch.device) -> CudaMemory | NoGpu:
+def gpu_memory(device: torch.device) -> MemorySource:
     """Return the source for a device: torch's counters on CUDA, `NoGpu` elsewhere."""
     return CudaMemory(device) if device.type == "cuda" else NoGpu(f"computed on {device.type}")

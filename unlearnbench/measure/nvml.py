@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,12 +21,7 @@ NOT_AVAILABLE = 2**63
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One reading of a GPU.
-
-    Args:
-        mib: Memory this process holds on the GPU, context included; None if it cannot be read.
-        reason: Why not; empty if it can.
-    """
+    """The memory this process holds on a GPU, context included; None if it cannot be read, for a reason."""
 
     mib: float | None
     reason: str = ""
@@ -42,12 +37,9 @@ def torch_uuid(device: torch.device) -> str:
 
 
 class Nvml:
-    """A session with the driver, opened at the first reading.
+    """A session with the driver, opened at the first reading of this process or the one named.
 
-    Args:
-        module: The module `pynvml` of the distribution nvidia-ml-py; None imports it at the
-            first reading.
-        pid: Id of the process to read; None: this one.
+    The module is `pynvml` of the distribution nvidia-ml-py, imported at the first reading unless given.
     """
 
     def __init__(self, module: Any = None, pid: int | None = None) -> None:
@@ -57,11 +49,7 @@ class Nvml:
         self._broken = ""
 
     def process_memory(self, uuid: str) -> GpuReading:
-        """Read how much memory the process holds on one GPU.
-
-        Args:
-            uuid: The device's UUID, with or without the prefix `GPU-` or `MIG-`.
-        """
+        """Read how much memory the process holds on the GPU of a UUID, with or without prefix `GPU-` or `MIG-`."""
         if not self._open():
             return GpuReading(None, self._broken)
         try:
@@ -75,9 +63,8 @@ class Nvml:
         # total use under both.
         own = [process.usedGpuMemory for process in processes if process.pid == self._pid]
         if not own:
-            return GpuReading(
-                None, f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)"
-            )
+            reason = f"NVML lists no process {self._pid} on this GPU (containers may hide process numbers)"
+            return GpuReading(None, reason)
         known = [used for used in own if used is not None and used < NOT_AVAILABLE]
         if not known:
             return GpuReading(None, "NVML does not tell the memory of single processes here")
@@ -137,31 +124,25 @@ class Nvml:
             return compute
 
 
+@dataclass(frozen=True)
 class GpuProcessMemory:
-    """Reads this process's memory on one device, for a meter at the end of a phase.
+    """Reads this process's memory on one device, for a meter at the end of a phase."""
 
-    Args:
-        device: Where the cell computes.
-        nvml: The session; None opens one.
-    """
-
-    def __init__(self, device: torch.device, nvml: Nvml | None = None) -> None:
-        self._device = device
-        self._nvml = Nvml() if nvml is None else nvml
+    device: torch.device
+    nvml: Nvml = field(default_factory=Nvml)
 
     def read(self) -> GpuReading:
         """Return the reading; never raises because of a GPU or a driver."""
-        if self._device.type != "cuda":
-            return GpuReading(None, f"computed on {self._device.type}")
+        if self.device.type != "cuda":
+            return GpuReading(None, f"computed on {self.device.type}")
         try:
-            uuid = torch_uuid(self._device)
+            uuid = torch_uuid(self.device)
         except AttributeError:
             return GpuReading(None, "this torch does not tell the UUID of a device")
         except RuntimeError as error:
             return GpuReading(None, f"torch does not tell the UUID of this device: {error}")
-        return self._nvml.process_memory(uuid)
+        return self.nvml.process_memory(uuid)
 
 
 def _text_of(error: Exception) -> str:
-    """Return the message of an error, or its type if there is none."""
     return str(error) or type(error).__name__

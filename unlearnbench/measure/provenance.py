@@ -40,14 +40,8 @@ def git_state(package: Path) -> tuple[str | None, bool | None]:
     """Return the commit of a package folder, and whether its source differs from it.
 
     Only the package and the folder `plugins` beside it count: results written into the same checkout do
-    not make it dirty.
-
-    Args:
-        package: The folder of an imported package.
-
-    Returns:
-        The commit in hexadecimal and the flag; both None without git, or if the folder is not
-        under its control (for example, installed into an environment inside another checkout).
+    not make it dirty. Both are None without git, or if the folder is not under its control (for example,
+    installed into an environment inside another checkout).
     """
     if _git(package, "ls-files", "--error-unmatch", "--", "__init__.py") is None:
         return None, None

@@ -31,11 +31,7 @@ class Metric(Component, ABC):
 
 
 def check_predictions(labels: Tensor, log_probabilities: Tensor) -> None:
-    """Check that labels and predictions belong together.
-
-    Args:
-        labels: int64 [n], in [0, C).
-        log_probabilities: float [n, C].
+    """Check that labels, int64 [n] in [0, C), and predictions, float [n, C], belong together.
 
     Raises:
         ValueError: They do not; the message names both shapes or the label.
@@ -56,10 +52,6 @@ def confusion_counts(labels: Tensor, log_probabilities: Tensor) -> tuple[Tensor,
     """Count right and wrong predictions for each class.
 
     The predicted class is the one of the largest log-probability, the lowest class on a tie.
-
-    Args:
-        labels: int64 [n], in [0, C).
-        log_probabilities: float [n, C].
 
     Returns:
         Three tensors, int64 [C]: nodes of the class predicted as such (true positives), nodes

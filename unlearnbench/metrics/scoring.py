@@ -37,10 +37,8 @@ def score(
                 # Copies: a metric that works in place must not change what the next one is given.
                 value = float(metric.score(labels[part].clone(), answer.cpu().clone()))
                 scores_of_metric.setdefault(name, {}).setdefault(view, {})[moment] = value
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # a plugin's metric may fail in any way; the other scores must not be lost
+        # A plugin's metric may fail in any way; the other scores must not be lost.
+        except (Exception, SystemExit) as error:
             notes.append(f"The metric {spec.name} failed and is left out: {type(error).__name__}: {error}")
         else:
             scores |= scores_of_metric

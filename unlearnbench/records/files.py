@@ -28,28 +28,21 @@ def safe_name(name: str) -> str:
     """
     if not name:
         return "%"
-    parts = [
-        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02x}" for byte in name.encode("utf-8", errors="surrogatepass")
-    ]
+    encoded = name.encode("utf-8", errors="surrogatepass")
+    parts = [chr(byte) if chr(byte) in _PLAIN else f"%{byte:02x}" for byte in encoded]
     if parts[0] == "." or _RESERVED.fullmatch("".join(parts)):
         parts[0] = f"%{ord(parts[0]):02x}"
     if parts[-1] == ".":
         parts[-1] = "%2e"
     text = "".join(parts)
     if len(text) > LONGEST_NAME:
-        digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
         # '~' is escaped in short names, so a cut name never equals one of them.
-        return f"{text[:40]}~{digest[:40]}"
+        return f"{text[:40]}~{hashlib.sha256(encoded).hexdigest()[:40]}"
     return text
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Whether a link below a folder leads out of it; the folder itself may be a link.
-
-    Args:
-        path: A path below `root`, there or not.
-        root: The folder.
-    """
+    """Whether a link on a path below `root`, there or not, leads out of it; `root` itself may be a link."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
@@ -68,10 +61,9 @@ def inside(path: Path, root: Path) -> Path:
 
 
 def wrong_checksum(path: Path) -> str | None:
-    """Find the first member of a zip file (`.pt`, `.npz`) with a wrong checksum; torch does not compare them.
+    """Return the name of the first member of a zip file (`.pt`, `.npz`) with a wrong checksum; torch compares none.
 
-    Returns:
-        Its name; None if all agree, or if the file is no zip or too damaged: reading it then fails.
+    None if all agree, or if the file is no zip or too damaged: reading it then fails.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -81,11 +73,7 @@ def wrong_checksum(path: Path) -> str | None:
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Write a file atomically: readers see all of it or none, whoever else writes it.
-
-    Args:
-        path: The file; its folder exists.
-        content: Its bytes, or a function that writes them.
+    """Write bytes, or what a function writes, atomically: readers see all of it or none, whoever else writes it.
 
     Raises:
         WriteError: It cannot be written; an earlier file of this name is intact.

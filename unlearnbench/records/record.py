@@ -18,7 +18,6 @@ from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 
 SCHEMA = 1
-OUTCOMES = ("ok", "diverged", "refused")
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
 

@@ -20,6 +20,7 @@ from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
 
 FORMAT = 1
 _MARK = "unlearnbench_state"
+_PARTS = ("train", "val", "test")
 _AGAIN = "Save it again: unlearnbench run --save-state DIR --overwrite always."
 
 
@@ -57,7 +58,6 @@ def save_state(state: State, path: Path) -> None:
         WriteError: It cannot be written.
     """
     make_folder(path.parent)
-    split = {"train": state.split.train, "val": state.split.val, "test": state.split.test}
     plain = {
         _MARK: FORMAT,
         "key": state.key,
@@ -65,7 +65,7 @@ def save_state(state: State, path: Path) -> None:
         "cell": json.loads(canonical_json(dict(state.cell))),
         "weights": {name: _plain(value) for name, value in state.weights.items()},
         "forgotten": _plain(state.forgotten),
-        "split": {part: _plain(ids) for part, ids in split.items()},
+        "split": {part: _plain(getattr(state.split, part)) for part in _PARTS},
         "partition": None if state.partition is None else _plain(state.partition),
     }
     content = io.BytesIO()
@@ -104,7 +104,7 @@ def load_state(path: str | Path) -> State:
     if wrong:
         raise UsageError(f"{path} is not a complete state: {wrong}.", _AGAIN)
     fields = {name: plain[name] for name in ("key", "label", "cell", "weights", "forgotten", "partition")}
-    return State(split=Split(*(plain["split"][part] for part in ("train", "val", "test"))), **fields)
+    return State(split=Split(*(plain["split"][part] for part in _PARTS)), **fields)
 
 
 def _plain(value: Tensor) -> Tensor:
@@ -119,9 +119,7 @@ def _misfit(plain: Mapping[str, Any]) -> str:
             return f"it has no {name}"
     if not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in plain["weights"].items()):
         return "its weights are not tensors by name"
-    ids: dict[str, tuple[Any, tuple[int, ...]]] = {
-        f"split.{part}": (plain["split"].get(part), (1,)) for part in ("train", "val", "test")
-    }
+    ids: dict[str, tuple[Any, tuple[int, ...]]] = {f"split.{part}": (plain["split"].get(part), (1,)) for part in _PARTS}
     ids["forgotten"] = (plain.get("forgotten"), (1, 2))
     if plain.get("partition") is not None:
         ids["partition"] = (plain["partition"], (2,))

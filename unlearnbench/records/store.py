@@ -21,42 +21,26 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
-from unlearnbench.records.record import KEY, DamagedRecordError, Record, SchemaVersionError, read_record
+from unlearnbench.records.record import KEY, DamagedRecordError, Record, read_record
 from unlearnbench.records.unfinished import remove_all_unfinished, remove_unfinished, unfinished_folder
 
-POLICIES = ("only-missing", "busy", "never", "always")
 Policy = Literal["only-missing", "busy", "never", "always"]
 
 STALE_SECONDS = 3600.0
 _ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
 
-__all__ = [
-    "POLICIES",
-    "DamagedRecordError",
-    "Policy",
-    "Record",
-    "SchemaVersionError",
-    "Store",
-    "read_record",
-    "read_records",
-    "remove_temporaries",
-    "temporaries",
-]
-
 
 def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
     """Read the records of all machines, outcomes and failures, in the order of their paths.
 
-    Args:
-        root: A results folder.
-        problems: Collects the errors of unreadable files; None: the first one is raised.
+    Errors of unreadable files are added to `problems`; without it, the first one is raised.
 
     Raises:
         DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
@@ -82,14 +66,9 @@ def temporaries(root: Path) -> list[Path]:
 
 
 def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
-    """Remove temporary files that killed writers left behind.
+    """Remove and list temporary files that killed writers left behind.
 
-    Args:
-        root: A results folder.
-        older_than: Seconds since the last write; a younger one may still be in use.
-
-    Returns:
-        The files that were removed.
+    Those last written less than `older_than` seconds ago may still be in use and stay.
     """
     removed = []
     for path in temporaries(root):
@@ -109,14 +88,9 @@ def _read_inside(path: Path, root: Path) -> Record:
 
 
 class Store:
-    """The records of one results folder, written by one machine.
+    """The records of one results folder, made at the first write, as one machine writes them.
 
-    Args:
-        root: The results folder; made at the first write.
-        machine: Id of the machine that writes.
-
-    Attributes:
-        problems: Errors of damaged records, which `has` counted as not done.
+    `problems` collects the errors of damaged records, which `has` counted as not done.
     """
 
     def __init__(self, root: Path, machine: str) -> None:
@@ -154,9 +128,7 @@ class Store:
             DamagedRecordError: It has one that cannot be read.
             SchemaVersionError: It has one of another schema.
         """
-        for path in self._files(key):
-            return _read_inside(path, self.root)
-        return None
+        return next(self._read(key), None)
 
     def find_failure(self, key: str) -> Record | None:
         """Read the record of this machine's last failure of a cell, if there is one.
@@ -165,19 +137,14 @@ class Store:
             DamagedRecordError: It cannot be read.
             SchemaVersionError: It is of another schema.
         """
-        for path in self._files(key, ".error.json"):
-            return _read_inside(path, self.root)
-        return None
+        return next(self._read(key, ".error.json"), None)
 
     def wanted(self, key: str, policy: Policy) -> bool:
-        """Whether a cell is to be run.
+        """Whether a policy has a cell run.
 
-        Args:
-            key: The cell's key.
-            policy: `only-missing`: cells without a readable record of this machine, failed ones
-                included; `busy`: those, and cells timed while other work kept the machine busy;
-                `never`: only cells without any file, so that nothing is overwritten;
-                `always`: every cell.
+        `only-missing` wants cells without a readable record of this machine, failed ones included; `busy` those, and
+        cells timed while other work kept the machine busy; `never` only cells without any file, so that nothing is
+        overwritten; `always` every cell.
 
         Raises:
             UsageError: An unknown policy, or a link leads out of the results folder.
@@ -187,35 +154,33 @@ class Store:
             return True
         if policy == "never":
             return not (self._files(key) or self._files(key, ".error.json"))
-        if policy not in POLICIES:
-            raise UsageError(f"Unknown `overwrite` {policy!r}.", f"Known: {', '.join(POLICIES)}.")
+        if policy not in get_args(Policy):
+            raise UsageError(f"Unknown `overwrite` {policy!r}.", f"Known: {', '.join(get_args(Policy))}.")
         record = self._readable(key)
-        return record is None or (policy == "busy" and _met_a_busy_machine(record))
+        if record is None or policy == "only-missing":
+            return record is None
+        # The time of a refused or diverged cell is not compared anyway.
+        return record.status == "ok" and record.provenance.get("exclusive") is not True
 
     def records(self, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
         """Read the records of all machines: see `read_records`."""
         return read_records(self.root, problems)
 
     def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
-        """Write the outcome of a cell; remove its checkpoints and the record of an earlier failure.
+        """Write the outcome of a cell and return its path; remove checkpoints and the record of an earlier failure.
 
-        Args:
-            record: An outcome, of this machine.
-            arrays: Arrays of plain numbers, stored beside the record; written first, so that no
-                record exists without its arrays.
-
-        Returns:
-            The path of the record.
+        The arrays, of plain numbers, are written beside the record and before it, so that no record is without them.
 
         Raises:
             UsageError: A failure, another machine's record, or an array that holds objects.
             WriteError: It cannot be written; an earlier record is intact.
         """
         self._check(record, failure=False)
-        folder = make_folder(inside(self.folder(record), self.root))
+        folder = make_folder(self.folder(record))
         if arrays is not None:
-            plain = {_array_name(name): _plain(name, array) for name, array in arrays.items()}
-            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **plain))  # type: ignore[arg-type]
+            for name, array in arrays.items():
+                _check_array(name, array)
+            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         (folder / f"{record.key}.error.json").unlink(missing_ok=True)
@@ -230,7 +195,7 @@ class Store:
             WriteError: It cannot be written.
         """
         self._check(record, failure=True)
-        path = make_folder(inside(self.folder(record), self.root)) / record.file_name
+        path = make_folder(self.folder(record)) / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         return path
 
@@ -277,6 +242,9 @@ class Store:
                 self.problems.append(error)
         return None
 
+    def _read(self, key: str, ending: str = ".json") -> Iterator[Record]:
+        return (_read_inside(path, self.root) for path in self._files(key, ending))
+
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):
             raise UsageError(f"{key!r} is not the key of a cell.", "A key is 8 to 64 hexadecimal digits.")
@@ -291,22 +259,11 @@ class Store:
             raise UsageError(f"A record of machine {record.machine} cannot be saved as one of {self.machine}.")
 
 
-def _met_a_busy_machine(record: Record) -> bool:
-    # The time of a refused or diverged cell is not compared anyway.
-    return record.status == "ok" and record.provenance.get("exclusive") is not True
-
-
-def _array_name(name: str) -> str:
+def _check_array(name: str, array: NDArray[Any]) -> None:
     # `file` is a parameter of numpy.savez itself.
     if not _ARRAY.fullmatch(name) or name in ("file", "allow_pickle"):
         raise UsageError(
             f"{name!r} cannot be the name of an array.", "Use lower-case letters, digits, _ and / between parts."
         )
-    return name
-
-
-def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    array = np.asarray(array)
-    if array.dtype.hasobject:
+    if np.asarray(array).dtype.hasobject:
         raise UsageError(f"Array {name} holds objects.", "Keep arrays of plain numbers only.")
-    return array

@@ -57,15 +57,10 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def remove_all_unfinished(root: Path, older_than: float, all_of_them: bool = False) -> list[Path]:
-    """Remove groups of cells that have their record.
+    """Remove groups of cells that have their record, and return their folders.
 
-    Args:
-        root: A results folder.
-        older_than: Seconds since the last write; younger ones may be in use.
-        all_of_them: Those of unfinished cells as well, which a run then starts from the beginning.
-
-    Returns:
-        The folders that were removed.
+    Those last written less than `older_than` seconds ago may be in use and stay. With `all_of_them`, groups of
+    unfinished cells go as well: a run then starts those cells from the beginning.
     """
     removed = []
     for folder in unfinished_folders(root):

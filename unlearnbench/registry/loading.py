@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -62,12 +62,7 @@ def load_catalogue(
     _register(catalogue, "core", FIRST_PARTY, _version(FIRST_PARTY), importlib.import_module(CORE))
     found = _installed(catalogue) if entry_points is None else entry_points
     seen: dict[tuple[str, str], str] = {}
-    # First-party plugins first, so that nobody can take their names, then by name.
-    order = sorted(
-        ((*_identity(point.dist), point) for point in found),
-        key=lambda one: (one[0] != FIRST_PARTY, one[0], one[2].name),
-    )
-    for distribution, version, point in order:
+    for (distribution, version), point in sorted(_identified(found), key=_in_order):
         if (distribution, point.name) in seen:
             first = seen[distribution, point.name]
             # A checkout on the path beside its own editable installation is no surprise.
@@ -198,6 +193,22 @@ def _check_collecting_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         hook = getattr(plugin, name, None)
         if callable(hook) and not any(hasattr(hook, f"{hookspecs.PROJECT}_{mark}") for mark in ("impl", "spec")):
             raise UsageError(f"hook {name!r} is not marked with @hookimpl")
+
+
+def _in_order(item: tuple[tuple[str, str], EntryPoint]) -> tuple[bool, str, str]:
+    """Sort first-party plugins first, so that nobody can take their names, then by name."""
+    (distribution, _), point = item
+    return distribution != FIRST_PARTY, distribution, point.name
+
+
+def _identified(points: Iterable[EntryPoint]) -> Iterator[tuple[tuple[str, str], EntryPoint]]:
+    """Pair entry points with the distribution they come from; its metadata, the README in it, are parsed once."""
+    known: dict[int, tuple[Any, tuple[str, str]]] = {}
+    for point in points:
+        if id(point.dist) not in known:
+            # The distribution is held too: an id is only of something that lives.
+            known[id(point.dist)] = point.dist, _identity(point.dist)
+        yield known[id(point.dist)][1], point
 
 
 def _identity(distribution: Any) -> tuple[str, str]:

@@ -91,26 +91,26 @@ class RunConfig(RunOptions):
                 to be distributed without it, or with settings that cannot hold for them.
         """
         if (self.backend == "dask") != (self.scheduler is not None):
-            missing = "--scheduler ADDRESS" if self.scheduler is None else "--backend dask"
+            missing = "`scheduler` ADDRESS" if self.scheduler is None else "`backend` dask"
             raise UsageError(
-                "--backend dask and --scheduler go together.", f"Add {missing}; the scheduler prints its address."
+                "`backend` dask and `scheduler` go together.", f"Add {missing}; the scheduler prints its address."
             )
         if self.backend == "dask" and self.jobs > 1:
-            raise UsageError("--jobs is for this machine.", "With --backend dask the workers' threads say how many.")
+            raise UsageError("`jobs` is for this machine.", "With `backend` dask the workers' threads say how many.")
         if self.distribute == "members":
             self._check_members()
 
     def _check_members(self) -> None:
         if self.backend != "dask":
-            raise UsageError("--distribute members needs a cluster.", "Add --backend dask --scheduler ADDRESS.")
+            raise UsageError("`distribute` members needs a cluster.", "Add `backend` dask and `scheduler` ADDRESS.")
         for flag, is_given in (
-            ("--isolate", self.isolate),
-            ("--cell-timeout", self.cell_timeout is not None),
-            ("--train one-by-one", self.train == "one-by-one"),
+            ("`isolate`", self.isolate),
+            ("`cell_timeout`", self.cell_timeout is not None),
+            ("`train` one-by-one", self.train == "one-by-one"),
         ):
             if is_given:
                 raise UsageError(
-                    f"{flag} and --distribute members exclude each other.",
+                    f"{flag} and `distribute` members exclude each other.",
                     "Cells are then computed in this process, and members on the workers: leave one of them out.",
                 )
 
@@ -148,8 +148,8 @@ class RunConfig(RunOptions):
         given = (self.forget_ratio, self.forget_count, self.forget)
         if any(value is not None for value in given) or self.forget_kind != "node":
             raise UsageError(
-                "--protocol poison forgets what it injects.",
-                "Leave --forget-ratio, --forget-count and --forget out; --set poison.nodes=N says how many.",
+                "`protocol` poison forgets what it injects.",
+                "Leave `forget_ratio`, `forget_count` and `forget` out; `set` poison.nodes=N says how many.",
             )
         return settings.poison(self.set)
 

@@ -31,7 +31,7 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     brackets = config.brackets(config.datasets)
     specs = [_with_option(catalogue, "dataset", bracket, "split", config.split) for bracket in brackets]
     if config.split is not None and not any(hasattr(spec.params, "split") for spec in specs):
-        raise UsageError(f"--split {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
+        raise UsageError(f"`split` {config.split}: no dataset has several splits.", "It is for file:PATH with masks.")
     return specs
 
 
@@ -49,8 +49,8 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     )
     if specs and not reached:
         raise UsageError(
-            f"--num-shards {config.num_shards} reaches no method.",
-            "Only sharded methods have shards, and a number in a method's bracket wins. Leave --num-shards out.",
+            f"`num_shards` {config.num_shards} reaches no method.",
+            "Only sharded methods have shards, and a number in a method's bracket wins. Leave `num_shards` out.",
         )
     if specs and config.reference:
         specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
@@ -129,7 +129,7 @@ def load_graphs(
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:
-            hints.append("Or leave out what cannot be had with --skip-missing.")
+            hints.append("Or leave out what cannot be had with `skip_missing`.")
         raise DataError("\n".join(messages), "\n".join(hints))
     return graphs, notices + [f"left out: {error.message}" for error in missing]
 
@@ -152,13 +152,13 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
             training_nodes[name, repetition] = len(setting.split.train)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.cls.forgets:
-            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or --forget-kind {kind}.")
+            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
         num_shards = getattr(cell.method.params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
                 f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
                 f" of {cell.dataset_label}.",
-                "Use a smaller --num-shards.",
+                "Use a smaller `num_shards`.",
             )
 
 
@@ -171,5 +171,5 @@ def _check_models(cells: Sequence[Cell]) -> None:
         if fit is not None and not fit & asked:
             raise UsageError(
                 f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",
-                f"Add --models {','.join(sorted(fit))}, or leave {cell.method.label} out.",
+                f"Add `models` {','.join(sorted(fit))}, or leave {cell.method.label} out.",
             )

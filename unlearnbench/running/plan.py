@@ -161,7 +161,7 @@ def _made_by_other_versions(plan: Plan) -> list[str]:
             if made[name] != here.get(name):
                 counts[f"made with {name} {made[name]}, not {here.get(name)}"] += 1
     return [
-        f"{count} records that are there were {how}; they are kept: --overwrite always computes them anew."
+        f"{count} records that are there were {how}; they are kept: `overwrite` always computes them anew."
         for how, count in counts.items()
     ]
 
@@ -187,7 +187,7 @@ def take_shard(plan: Plan, shard: tuple[int, int] | None) -> Plan:
     chosen = sorted(ordered[(part - 1) * len(ordered) // parts : part * len(ordered) // parts])
     if not chosen:
         raise NothingMatchedError(
-            f"--shard {part}/{parts}: there are {len(ordered)} cells, and none of them falls to this part.",
+            f"`shard` {part}/{parts}: there are {len(ordered)} cells, and none of them falls to this part.",
             f"Use at most {len(ordered)} parts.",
         )
     cells = [plan.cells[at] for at in chosen]

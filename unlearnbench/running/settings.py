@@ -31,16 +31,15 @@ def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, 
             raise unknown_setting(key, known)
     for name, value in (("epochs", epochs), ("batch_size", batch_size)):
         if value is not None and name in values:
-            option = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"training.{name} is given twice, by {option} and by --set.", f"Use one of {option} and --set."
+                f"training.{name} is given twice, by `{name}` and by `set`.", f"Use one of `{name}` and `set`."
             )
         if value is not None:
             values[name] = value
     if values.get("epochs") == 0:
-        raise UsageError("--set training.epochs=0: out of range.", "Train for at least one epoch.")
+        raise UsageError("`set` training.epochs=0: out of range.", "Train for at least one epoch.")
     if "fanouts" in values and not values.get("batch_size"):
-        raise UsageError("--set training.fanouts: there are no batches.", "Add --batch-size 512.")
+        raise UsageError("`set` training.fanouts: there are no batches.", "Add `batch_size` 512.")
     return Training(**values)
 
 
@@ -56,14 +55,14 @@ def poison(given: Mapping[str, Any]) -> Poison:
             raise unknown_setting(key, list(_POISON))
         number = counts[key.partition(".")[2]] = _number(key, value, int)
         if number < 1:
-            raise UsageError(f"--set {key}={value}: out of range.", "Give a positive number.")
+            raise UsageError(f"`set` {key}={value}: out of range.", "Give a positive number.")
     return Poison(**counts)
 
 
 def check_no_poison(given: Mapping[str, Any]) -> None:
     """Raise a UsageError if there are settings of a poison, where nothing is injected."""
     for key in _of_poison(given):
-        raise UsageError(f"--set {key}: nothing is injected.", "Add --protocol poison.")
+        raise UsageError(f"`set` {key}: nothing is injected.", "Add `protocol` poison.")
 
 
 def base_seed(given: Mapping[str, Any]) -> int:
@@ -74,7 +73,7 @@ def base_seed(given: Mapping[str, Any]) -> int:
     """
     number = int(_number("seed", given.get("seed", 0), int))
     if number >= 2**63:
-        raise UsageError(f"--set seed={number}: out of range.", "Give a number below 2^63.")
+        raise UsageError(f"`set` seed={number}: out of range.", "Give a number below 2^63.")
     return number
 
 
@@ -82,7 +81,7 @@ def unknown_setting(key: str, known: list[str]) -> UsageError:
     """Make the error for a key of `--set` that means nothing."""
     close = nearest(key, known, 1)
     guess = f"Did you mean {close[0]}? " if close else ""
-    return UsageError(f"--set {key}: no such setting.", f"{guess}Known: {', '.join(known)}.")
+    return UsageError(f"`set` {key}: no such setting.", f"{guess}Known: {', '.join(known)}.")
 
 
 def _of_poison(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _fanouts(key: str, value: Any) -> tuple[int, ...]:
     parts = value if isinstance(value, list | tuple) else str(value).split(",")
     numbers = tuple(_number(key, part, int) for part in parts)
     if not numbers or 0 in numbers:
-        raise UsageError(f"--set {key}={value}: out of range.", "Example: --set training.fanouts=10,7, one a hop.")
+        raise UsageError(f"`set` {key}={value}: out of range.", "Example: `set` training.fanouts=10,7, one a hop.")
     return numbers
 
 
@@ -102,9 +101,9 @@ def _number(key: str, value: Any, kind: type[Any]) -> Any:
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"--set {key}={value}: not a number.", "Give a number.") from None
+        raise UsageError(f"`set` {key}={value}: not a number.", "Give a number.") from None
     if isinstance(value, bool) or (isinstance(value, float) and number != value):
-        raise UsageError(f"--set {key}={value}: not a whole number.", "Give a whole number.")
+        raise UsageError(f"`set` {key}={value}: not a whole number.", "Give a whole number.")
     if not 0 <= number < float("inf"):
-        raise UsageError(f"--set {key}={value}: out of range.", "Give a finite number that is not negative.")
+        raise UsageError(f"`set` {key}={value}: out of range.", "Give a finite number that is not negative.")
     return number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,20 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from unlearnbench.errors import UsageError
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 # Sums of the same distances in another order differ by rounding; they count as equal.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Energy:
-    """An energy statistic and its terms, in the unit of the distances.
+    """An energy statistic and its terms, in the unit of the distances; `reason`: why they are None, or empty.
 
-    Args:
-        statistic: 2 across - first - second; about 0 where both sides have one distribution.
-        across: Mean distance between a run of one side and a run of the other.
-        first: Mean distance between different runs of the first side.
-        second: The same of the second side: the floor, if its runs are retrainings.
-        reason: Why something above is None; empty otherwise.
+    The statistic is 2 across - first - second, about 0 where both sides have one distribution:
+    mean distances between runs of both sides, between different runs of the first, and of the
+    second, which is the floor if its runs are retrainings.
     """
 
     statistic: float | None = None
@@ -38,14 +35,9 @@ class Energy:
 
 @dataclass(frozen=True)
 class Permutation:
-    """The result of a permutation test of an energy statistic.
+    """A permutation test of an energy statistic: p = (1 + relabellings at least as extreme) / (1 + relabellings).
 
-    Args:
-        energy: The statistic of the runs as they are labelled.
-        p: (1 + relabellings at least as extreme) / (1 + relabellings).
-        relabellings: How many other labellings were evaluated.
-        exact: Whether these are all that exist.
-        reason: Why p is None; empty otherwise.
+    `exact`: whether all other labellings that exist were evaluated; `reason`: why p is None, or empty.
     """
 
     energy: Energy
@@ -56,7 +48,7 @@ class Permutation:
 
 
 def energy_statistic(
-    distance_matrix: ArrayLike, labels: Sequence[int], leave_out: NDArray[np.bool_] | None = None
+    distance_matrix: ArrayLike, labels: ArrayLike, leave_out: NDArray[np.bool_] | None = None
 ) -> Energy:
     """Compare two groups of runs: 2 E m(A,G) - E m(A,A') - E m(G,G').
 
@@ -115,11 +107,14 @@ def permutation_test(
             "Both sides need a run, together as many as the matrix has rows; one permutation or more.",
         )
     labels = np.repeat((0, 1), sizes)
-    energy = energy_statistic(distances, [int(label) for label in labels], leave_out)
+    energy = energy_statistic(distances, labels, leave_out)
     if energy.statistic is None:
         return Permutation(energy, reason=energy.reason)
     exact = math.comb(len(distances), first) - 1 <= permutations
-    sides = _all_sides(len(distances), first) if exact else _drawn_sides(labels == 0, generator, permutations)
+    if exact:
+        sides = _all_sides(len(distances), first)
+    else:
+        sides = generator.permuted(np.tile(labels == 0, (permutations, 1)), axis=1)
     across, within, others = _means(distances, used, sides)
     statistics = 2 * across - within - others
     statistics = statistics[~np.isnan(statistics)]
@@ -144,15 +139,9 @@ def _checked(distance_matrix: ArrayLike, leave_out: NDArray[np.bool_] | None) ->
 
 
 def _means(distances: Floats, used: NDArray[np.bool_], sides: NDArray[np.bool_]) -> Floats:
-    """Average across and within the sides of each labelling; nan where there is no pair.
+    """Average across, within the first and within the second side of k labellings: [3, k], nan where there is no pair.
 
-    Args:
-        distances: [n, n].
-        used: [n, n], which pairs count.
-        sides: [k, n], true for runs of the first side.
-
-    Returns:
-        [3, k]: across, within the first side, within the second.
+    `used` [n, n] is true for the pairs that count, `sides` [k, n] for the runs of the first side.
     """
     counts = used.astype(np.float64)
     weighed = np.where(used, distances, 0.0)
@@ -174,15 +163,7 @@ def _all_sides(n: int, first: int) -> NDArray[np.bool_]:
     return sides
 
 
-def _drawn_sides(actual: NDArray[np.bool_], generator: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    return generator.permuted(np.tile(actual, (count, 1)), axis=1)
-
-
-Numbers = NDArray[np.float64]
-Indices = NDArray[np.int64]
-
-
-def distances(probabilities: Numbers) -> Numbers:
+def distances(probabilities: Floats) -> Floats:
     """Return the distances between runs: the root of the mean Jensen-Shannon divergence over nodes.
 
     The root is a metric of negative type, so that the energy statistic is zero for equal
@@ -204,30 +185,22 @@ def distances(probabilities: Numbers) -> Numbers:
     return result
 
 
-def energy(matrix: Numbers, one: Indices, other: Indices) -> float:
-    """Return the energy statistic of two sets of runs.
-
-    Args:
-        matrix: Distances of all runs.
-        one: Indices of A's runs, at least two.
-        other: Indices of G's.
-    """
-    sides, labels = _sides(matrix, one, other)
-    statistic = energy_statistic(sides, labels).statistic
+def energy(matrix: Floats, one: Indices, other: Indices) -> float:
+    """Return the energy statistic of two sets of runs, at least two each, given by indices into all runs."""
+    statistic = energy_statistic(block(matrix, one, other), np.repeat((0, 1), (len(one), len(other)))).statistic
     assert statistic is not None
     return statistic
 
 
-def differ_p(matrix: Numbers, one: Indices, other: Indices, permutations: int, rng: np.random.Generator) -> float:
+def differ_p(matrix: Floats, one: Indices, other: Indices, permutations: int, rng: np.random.Generator) -> float:
     """Return the p-value of the hypothesis that both sets have one distribution, by permuting run labels."""
-    sides, _ = _sides(matrix, one, other)
-    p = permutation_test(sides, (len(one), len(other)), rng, permutations).p
+    p = permutation_test(block(matrix, one, other), (len(one), len(other)), rng, permutations).p
     assert p is not None
     return p
 
 
 def nearer_p(
-    matrix: Numbers, one: Indices, other: Indices, target: Indices, permutations: int, rng: np.random.Generator
+    matrix: Floats, one: Indices, other: Indices, target: Indices, permutations: int, rng: np.random.Generator
 ) -> float:
     """Return the p-value of the hypothesis that `one` is no nearer to `target` than `other` is.
 
@@ -235,29 +208,31 @@ def nearer_p(
     some of these pairs. Two runs with one seed are never compared.
 
     Args:
-        matrix: Distances of all runs.
+        matrix: [n, n], distances of all runs.
         one: Indices of the runs that the alternative holds to be nearer.
         other: Indices of the runs with the same seeds, in the same order.
         target: Indices of the runs to which the distance is taken.
-        permutations: How many.
-        rng: Draws the permutations.
+        permutations: How many are drawn.
+        rng: Draws them.
     """
     observed = energy(matrix, other, target) - energy(matrix, one, target)
     larger = 0
     for _ in range(permutations):
         swap = rng.random(len(one)) < 0.5
         left, right = np.where(swap, other, one), np.where(swap, one, other)
-        # Sums of the same distances in another order differ by rounding; they count as equal.
-        larger += energy(matrix, right, target) - energy(matrix, left, target) >= observed - 1e-12 * matrix.max()
+        swapped = energy(matrix, right, target) - energy(matrix, left, target)
+        larger += swapped >= observed - _ROUNDING * matrix.max()
     return (larger + 1) / (permutations + 1)
 
 
-def _sides(matrix: Numbers, one: Indices, other: Indices) -> tuple[Numbers, list[int]]:
+def block(matrix: Floats, one: Indices, other: Indices) -> Floats:
+    """Return the distances among the runs of two sets."""
     both = np.concatenate([one, other])
-    return matrix[np.ix_(both, both)], [0] * len(one) + [1] * len(other)
+    among: Floats = matrix[np.ix_(both, both)]
+    return among
 
 
-def _entropy(probabilities: Numbers) -> Numbers:
+def _entropy(probabilities: Floats) -> Floats:
     logarithm = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
-    entropy: Numbers = -(probabilities * logarithm).sum(axis=-1)
+    entropy: Floats = -(probabilities * logarithm).sum(axis=-1)
     return entropy

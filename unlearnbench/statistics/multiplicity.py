@@ -21,9 +21,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Raises:
         UsageError: A p-value outside 0..1.
     """
-    known = [i for i, p in enumerate(p_values) if p is not None and not math.isnan(p)]
-    tested = [float(p) for i in known if (p := p_values[i]) is not None]
-    outside = [p for p in tested if not 0 <= p <= 1]
+    known = {i: float(p) for i, p in enumerate(p_values) if p is not None and not math.isnan(p)}
+    outside = [p for p in known.values() if not 0 <= p <= 1]
     if outside:
         raise UsageError(f"{outside[0]} is no p-value.", "A p-value lies between 0 and 1.")
     adjusted: list[float | None] = [None] * len(p_values)
@@ -31,6 +30,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         return adjusted
     from statsmodels.stats.multitest import multipletests
 
-    for i, p in zip(known, multipletests(tested, alpha=0.05, method="holm")[1], strict=True):
+    for i, p in zip(known, multipletests(list(known.values()), alpha=0.05, method="holm")[1], strict=True):
         adjusted[i] = float(p)
     return adjusted

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unlearnbench.errors import UsageError
 
 ALPHA = 0.05
 # Differences that are equal but for rounding have no variance.
 _ROUNDING = 1e-12
-_ONE = "one repetition has no variance"
-_EQUAL = "all values are equal: the variance is taken to be 0"
 
 
 @dataclass(frozen=True)
@@ -107,21 +104,18 @@ def corrected_paired_t(differences: Sequence[float], test_share_over_train: floa
         raise UsageError(
             f"Test over training nodes is {test_share_over_train}.", "It is 0 or a positive number, 1/7 for ten folds."
         )
-    values, mean, deviation, reason = _moments(differences)
-    empty = Paired(len(values), test_share_over_train, mean, reason=reason)
+    n, mean, deviation, reason = _moments(differences)
+    freedom = n - 1
     if mean is None or deviation is None:
-        return empty
-    freedom = len(values) - 1
+        return Paired(n, test_share_over_train, mean, reason=reason)
     if deviation == 0:
-        return Paired(
-            len(values), test_share_over_train, mean, 0.0, freedom, None, float(mean == 0), mean, mean, reason
-        )
+        return Paired(n, test_share_over_train, mean, 0.0, freedom, None, float(mean == 0), mean, mean, reason)
     from scipy.stats import t as student
 
-    error = deviation * math.sqrt(1 / len(values) + test_share_over_train)
+    error = deviation * math.sqrt(1 / n + test_share_over_train)
     t, reach = mean / error, float(student.ppf(1 - ALPHA / 2, freedom)) * error
     p = float(2 * student.sf(abs(t), freedom))
-    return Paired(len(values), test_share_over_train, mean, error, freedom, t, p, mean - reach, mean + reach)
+    return Paired(n, test_share_over_train, mean, error, freedom, t, p, mean - reach, mean + reach)
 
 
 def equivalence(differences: Sequence[float], ratio: float, margin: float) -> Equivalence:
@@ -206,29 +200,29 @@ def prediction_interval(values: Sequence[float]) -> Prediction:
     Args:
         values: One finite number per split.
     """
-    numbers, mean, deviation, reason = _moments(values)
+    n, mean, deviation, reason = _moments(values)
     if mean is None or deviation is None or deviation == 0:
         ends = mean if deviation == 0 else None
-        return Prediction(len(numbers), mean, ends, ends, reason)
+        return Prediction(n, mean, ends, ends, reason)
     from scipy.stats import t as student
 
-    n = len(numbers)
     reach = float(student.ppf(1 - ALPHA / 2, n - 1)) * deviation * math.sqrt(1 + 1 / n)
     return Prediction(n, mean, mean - reach, mean + reach)
 
 
-def _moments(values: Sequence[float]) -> tuple[NDArray[np.float64], float | None, float | None, str]:
-    """Return the values, their mean, their sample standard deviation, and why one is missing or 0."""
+def _moments(values: Sequence[float]) -> tuple[int, float | None, float | None, str]:
+    """Return the number of values, their mean, their sample standard deviation, and why one is missing or 0."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1:
         raise UsageError(f"Values of shape {numbers.shape}.", "One number a repetition is needed: shape [R].")
-    if not len(numbers):
-        return numbers, None, None, "there is no repetition"
+    n = len(numbers)
+    if not n:
+        return n, None, None, "there is no repetition"
     if not np.isfinite(numbers).all():
-        return numbers, None, None, "a value is not a finite number"
-    mean = math.fsum(numbers) / len(numbers)
-    if len(numbers) == 1:
-        return numbers, mean, None, _ONE
+        return n, None, None, "a value is not a finite number"
+    mean = math.fsum(numbers) / n
+    if n == 1:
+        return n, mean, None, "one repetition has no variance"
     if np.ptp(numbers) <= _ROUNDING * float(np.abs(numbers).max()):
-        return numbers, mean, 0.0, _EQUAL
-    return numbers, mean, float(np.std(numbers, ddof=1)), ""
+        return n, mean, 0.0, "all values are equal: the variance is taken to be 0"
+    return n, mean, float(np.std(numbers, ddof=1)), ""

@@ -16,16 +16,9 @@ DIRECTIONS: Sequence[str] = ("increasing", "decreasing")
 
 @dataclass(frozen=True)
 class Trend:
-    """The result of Page's test.
+    """The result of Page's test: L, with ranks of the columns in the direction tested, and its one-sided p-value.
 
-    Args:
-        repetitions: Rows.
-        conditions: Columns.
-        direction: The trend tested: increasing or decreasing along the columns.
-        statistic: Page's L, with ranks of the columns in this direction.
-        p: One-sided.
-        method: exact or asymptotic.
-        reason: Why something above is None, or is a limit; empty otherwise.
+    `method` is exact or asymptotic; `reason`: why something is None, or is a limit; empty otherwise.
     """
 
     repetitions: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,18 +14,13 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import toys
-from unlearnbench.testing.rules.base import MODEL, Case, Crashes, Result, Rule, try_rule
+from unlearnbench.testing.rules.base import MODEL, Case, Result, Rule, try_rule
 
 
 def rules_of(kind: str) -> tuple[Rule, ...]:
-    """Return the rules of a kind, in the order in which they are tried.
-
-    Args:
-        kind: One of `hookspecs.KINDS`.
-    """
-    declared = importlib.import_module("unlearnbench.testing.rules.declared").RULES
-    own = importlib.import_module(f"unlearnbench.testing.rules.{kind}").RULES
-    return (*declared, *own)
+    """Return the rules of a kind, in the order in which they are tried."""
+    modules = (importlib.import_module(f"unlearnbench.testing.rules.{name}") for name in ("declared", kind))
+    return tuple(rule for module in modules for rule in module.RULES)
 
 
 def check_component(
@@ -46,8 +42,8 @@ def check_component(
     """
     check_requirements([spec])
     resolve(catalogue, "model", model)
-    case, made, crashes = Case(spec, catalogue, model, data_root), toys(), Crashes()
-    failed: set[str] = set()
+    case, made = Case(spec, catalogue, model, data_root), toys()
+    crashes, failed = set[str](), set[str]()
     for rule in rules_of(spec.kind):
         lacking = [name for name in rule.needs if name in failed]
         if lacking:
@@ -69,7 +65,6 @@ class Conformance:
     kind: ClassVar[str]
     spec: ClassVar[str]
     model: ClassVar[str] = MODEL
-    _case: ClassVar[Case | None] = None
 
     @classmethod
     def catalogue(cls) -> Catalogue:
@@ -77,14 +72,13 @@ class Conformance:
         return load_catalogue()
 
     @classmethod
+    @cache
     def case(cls) -> Case:
         """Return the component, looked up once per class."""
-        if "_case" not in vars(cls) or cls._case is None:
-            catalogue = cls.catalogue()
-            spec = resolve(catalogue, cls.kind, cls.spec)
-            check_requirements([spec])
-            cls._case = Case(spec, catalogue, cls.model)
-        return cls._case
+        catalogue = cls.catalogue()
+        spec = resolve(catalogue, cls.kind, cls.spec)
+        check_requirements([spec])
+        return Case(spec, catalogue, cls.model)
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Generate one test for each rule."""
@@ -96,7 +90,7 @@ class Conformance:
         """Try one rule; pytest shows its faults as `unlearnbench plugin check` does."""
         import pytest
 
-        result = try_rule(rule, self.case(), toys(), Crashes())
+        result = try_rule(rule, self.case(), toys(), set())
         if result.faults:
             pytest.fail("\n".join([f"{rule.promise}:", *map(str, result.faults)]), pytrace=False)
         if result.skipped:

@@ -99,8 +99,7 @@ class Toy:
 
 def toys() -> dict[str, Toy]:
     """Return the toy graphs by name."""
-    made = [_toy(name) for name in TOYS]
-    return {toy.name: toy for toy in made}
+    return {name: _toy(name) for name in TOYS}
 
 
 def _toy(name: str) -> Toy:

@@ -1,4 +1,4 @@
-"""Writes a package with one component that works: what `unlearnbench plugin new` does."""
+"""Writes a package that works, with one component or one table: what `unlearnbench plugin new` does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from string import Template
 import unlearnbench
 from unlearnbench.audits.running import ALL
 from unlearnbench.errors import UsageError
-from unlearnbench.hookspecs import KINDS, PROJECT
+from unlearnbench.hookspecs import HOOKS, KINDS, PROJECT
 from unlearnbench.registry.brackets import FILE
 from unlearnbench.registry.catalogue import Catalogue, normal_name
 from unlearnbench.testing import conformance
@@ -33,11 +33,11 @@ _USES = {
 
 
 def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path:
-    """Write a package with one component.
+    """Write a package with one component, or with published numbers and the table that is set against them.
 
     Args:
-        name: The component's name, with `unlearnbench-` in front or without.
-        kind: One of `hookspecs.KINDS`.
+        name: Its name, or that of the numbers, with `unlearnbench-` in front or without.
+        kind: One of `hookspecs.KINDS`, or `table`.
         out: Where the package's folder is made.
         catalogue: Whose names are taken.
 
@@ -52,25 +52,18 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     words = {
         "name": component,
         "kind": kind,
-        "cls": _class_name(component),
+        "cls": "".join(word[:1].upper() + word[1:] for word in component.split("-")),
         "distribution": distribution,
         "module": distribution.replace("-", "_"),
-        "base": next(cls for cls in vars(conformance) if cls.lower() == f"{kind}conformance"),
     }
-    words["use"] = Template(_USES[kind]).substitute(words)
-    files = {
-        "pyproject.toml": "project",
-        "README.md": "readme",
-        f"{words['module']}.py": kind,
-        f"tests/test_{words['module']}.py": "test",
-    }
+    files = _files_of_table(words["module"]) if kind == "table" else _files_of_component(words)
     texts = {place: _filled(template, words) for place, template in files.items()}
     folder = out / distribution
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
-        (folder / "tests").mkdir()
         for place, text in texts.items():
+            (folder / place).parent.mkdir(exist_ok=True)
             (folder / place).write_text(text, encoding="utf-8")
     except FileExistsError:
         raise UsageError(
@@ -81,15 +74,35 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     return folder
 
 
-def checked_name(name: str, catalogue: Catalogue) -> str:
-    """Check a name and write it the one way that equal names are written (PEP 503).
+def _files_of_component(words: dict[str, str]) -> dict[str, str]:
+    """Map each file to its template, and fill in what only components have."""
+    kind = words["kind"]
+    words["base"] = next(cls for cls in vars(conformance) if cls.lower() == f"{kind}conformance")
+    words["use"] = Template(_USES[kind]).substitute(words)
+    return {
+        "pyproject.toml": "project",
+        "README.md": "readme",
+        f"{words['module']}.py": kind,
+        f"tests/test_{words['module']}.py": "test",
+    }
 
-    Args:
-        name: With `unlearnbench-` in front or without.
-        catalogue: Whose names are taken.
+
+def _files_of_table(module: str) -> dict[str, str]:
+    return {
+        "pyproject.toml": "table_project",
+        "README.md": "table_readme",
+        f"{module}/__init__.py": "table_plugin",
+        f"{module}/tables.py": "table",
+        f"{module}/published.csv": "table_csv",
+        f"tests/test_{module}.py": "table_test",
+    }
+
+
+def checked_name(name: str, catalogue: Catalogue) -> str:
+    """Return a name, with `unlearnbench-` in front or without, the one way that equal names are written (PEP 503).
 
     Raises:
-        UsageError: It cannot be used, says why.
+        UsageError: It cannot be used or is taken.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -97,12 +110,18 @@ def checked_name(name: str, catalogue: Catalogue) -> str:
             "Use letters, digits and hyphens, beginning with a letter: degree-cards. --out says where it is written.",
         )
     plain = normal_name(name).removeprefix(PREFIX)
-    taken = {*_WORDS, *KINDS, *(word.lower() for word in (*keyword.kwlist, *unlearnbench.__all__, "Register"))}
+    taken = {*_WORDS, *HOOKS, *(word.lower() for word in (*keyword.kwlist, *unlearnbench.__all__, "Register"))}
     if plain.replace("-", "") in taken:
         raise UsageError(f"{plain!r} is a reserved word.", "Say what it does: degree-cards, not partitioner.")
     for kind in KINDS:
         for entry in catalogue.entries[kind].get(plain, []):
             raise UsageError(f"There is a {kind} {plain!r} already, of {entry.distribution}.", "Choose another name.")
+    for entry in catalogue.all("table"):
+        if plain in (entry.name, entry.against):
+            raise UsageError(
+                f"There are a table or published numbers {plain!r} already, of {entry.distribution}.",
+                "Choose another name.",
+            )
     for plugin in catalogue.plugins:
         if plain == normal_name(plugin.name) or PREFIX + plain == plugin.distribution:
             raise UsageError(
@@ -110,10 +129,6 @@ def checked_name(name: str, catalogue: Catalogue) -> str:
                 "Choose another name, or uninstall it.",
             )
     return plain
-
-
-def _class_name(component: str) -> str:
-    return "".join(word[:1].upper() + word[1:] for word in component.split("-"))
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

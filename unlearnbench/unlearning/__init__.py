@@ -1,6 +1,6 @@
 """What methods are built from: their base classes, partitioning, aggregation and influence steps."""
 
-from unlearnbench.graph.neighbours import neighbours
+from unlearnbench.graph.neighbours import hop_distance, neighbours
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
@@ -29,6 +29,7 @@ __all__ = [
     "add",
     "assign_by_nodes",
     "assign_by_pairs",
+    "hop_distance",
     "influence_step",
     "log_of_mean",
     "neighbours",

@@ -89,7 +89,7 @@ class LearnedAggregator(Aggregator):
             1000, gt=0, description="Size of U: a number of training nodes if at least 1, else a share."
         )
         view: Literal["targets", "shard"] = Field(
-            "targets", description="Graph on which members speak of U: of U alone, or of their shard and U."
+            "targets", description="Graph on which members predict U: that of U alone, or of their shard and U."
         )
         out_of_fold: bool = Field(False, description="Whether a node's own member is left out while learning.")
 

@@ -55,14 +55,7 @@ class CountingListener:
 
 
 def train_group(method: TrainsMembers, task: Task, graphs: Sequence[Graph], group: ShardGroup) -> TrainedGroup:
-    """Train the members of a group.
-
-    Args:
-        method: Whose members; it already holds `group.extra_state`.
-        task: The task, or the retained one.
-        graphs: The subgraph of each shard.
-        group: The group.
-    """
+    """Train the members of a group."""
     listener = CountingListener(task.listener)
     networks = method.train_members(replace(task, listener=listener), graphs, group.shards)
     members = {

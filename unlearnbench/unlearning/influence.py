@@ -15,6 +15,7 @@ from unlearnbench.component import ComponentParams
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
+from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
 from unlearnbench.task import Task
 from unlearnbench.unlearning.neumann import Inverse, neumann, outermost
@@ -130,11 +131,8 @@ def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
     """
     origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
     origin[graph.positions(ids)] = True
-    reached = origin.clone()
-    source, target = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    for _ in range(hops):
-        reached[target[reached[source]]] = True
-    return reached & ~origin
+    distance = hop_distance(graph.edge_index, origin, hops)
+    return (distance > 0) & (distance <= hops)
 
 
 def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:

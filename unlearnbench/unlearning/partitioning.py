@@ -59,7 +59,7 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     n = task.graph.num_nodes
     if not 1 <= num_shards <= n:
         raise UsageError(
-            f"{num_shards} shards for {n} training nodes.", "Use --num-shards of at least 1 and at most that."
+            f"{num_shards} shards for {n} training nodes.", "Use `num_shards` of at least 1 and at most that."
         )
     shard = partitioner.partition(task, num_shards)
     name = partitioner.name

@@ -116,8 +116,8 @@ def _shown(line: dict[str, Any], seconds: str, base: str) -> dict[str, str]:
         "in the paper": line["source"],
         "published s": _number(line["published_seconds"]),
         "ours s": seconds,
-        f"published x of {base}": _number(line["published_ratio"]),
-        f"ours x of {base}": _number(line["ratio"]) + _ends(line["ratio_low"], line["ratio_high"], " ({})"),
+        f"published relative to {base}": _number(line["published_ratio"]),
+        f"ours relative to {base}": _number(line["ratio"]) + _ends(line["ratio_low"], line["ratio_high"], " ({})"),
         "one split x": _ends(line["one_split_low"], line["one_split_high"], "{}"),
         "outside": OUTSIDE if line["is_outside"] else "",
     }
@@ -141,9 +141,9 @@ def _notes(found: Aggregate, base: str) -> Iterator[str]:
         " seconds. Its times contain no partition, as ours."
     )
     yield (
-        f"x of {base}: published, the quotient of two printed means; ours, the geometric mean of the ratios within"
-        " repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further split"
-        " is expected with 95 %. outside: x where the published ratio lies outside that."
+        f"relative to {base}: published, the quotient of two printed means; ours, the geometric mean of the ratios"
+        " within repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further"
+        " split is expected with 95 %. outside: x where the published ratio lies outside that."
     )
     yield from request_note(found)
     yield from origin_notes(found, has_views=False)

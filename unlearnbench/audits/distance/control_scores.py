@@ -11,7 +11,16 @@ import torch
 from torch import Tensor
 
 from unlearnbench import seeds
-from unlearnbench.audits.distance.measures import DISTANCES, Floats, auc, loss_scores, pairwise, read_area, shift_scores
+from unlearnbench.audits.distance.measures import (
+    DISTANCES,
+    Floats,
+    auc,
+    equal_seeds,
+    loss_scores,
+    pairwise,
+    read_area,
+    shift_scores,
+)
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST
 from unlearnbench.audits.distance.runs import UnlearnedRun, groups_of, retrained_run, stacked, unlearned_run
 from unlearnbench.audits.subject import Subject
@@ -64,16 +73,8 @@ def score_controls(
     posterior shift by its distance from 0.5. Members are the nodes of D; as many other nodes are
     drawn from the test nodes.
 
-    Args:
-        subject: The cell and its data.
-        controls: Brackets; Retrain and `noop` among them.
-        count: Number of runs of each control, and of retrainings.
-        permutations: Number of relabellings to draw.
-        view: Which graph messages pass over.
-        setting: Name of the setting, for the seeds.
-
-    Returns:
-        Scores by measure.
+    Controls are given by brackets, Retrain and `noop` among them; each is run, and Retrain
+    retrained, `count` times. `setting` is a name for the seeds. Scores are returned by measure.
     """
     gold = stacked([retrained_run(subject, subject.reference, run, view) for run in range(count)])
     runs = {name: [unlearned_run(subject, subject.find(name), run, view) for run in range(count)] for name in controls}
@@ -97,15 +98,7 @@ def score_controls(
 
 
 def read_areas(subject: Subject, areas: Mapping[str, Floats]) -> dict[str, dict[str, Any]]:
-    """Compare each control's mean loss-based area with Retrain's.
-
-    Args:
-        subject: The cell and its data.
-        areas: By control, including Retrain.
-
-    Returns:
-        By control, the fields of `Membership`.
-    """
+    """Compare each control's mean loss-based area with Retrain's; return, by control, the fields of `Membership`."""
     groups, retrain = groups_of(subject), float(areas[REFERENCE].mean())
     members = len(groups[FORGOTTEN])
     others = min(members, len(groups[TEST]))
@@ -113,14 +106,9 @@ def read_areas(subject: Subject, areas: Mapping[str, Floats]) -> dict[str, dict[
 
 
 def parts_of_energy(matrix: Floats, count: int) -> Floats:
-    """Return the contribution of each run of the first side to the energy statistic, which is their mean.
+    """Return the contribution [count] of each run of the first side to the energy statistic, which is their mean.
 
-    Args:
-        matrix: [n, n], distances; the first `count` runs are the first side.
-        count: At least 2, as is the size of the second side.
-
-    Returns:
-        [count].
+    `matrix` [n, n] holds distances; the first `count` runs are the first side. Each side has at least 2.
     """
     across = matrix[:count, count:].mean(axis=1)
     within = matrix[:count, :count].sum(axis=1) / (count - 1)
@@ -131,14 +119,8 @@ def parts_of_energy(matrix: Floats, count: int) -> Floats:
 def energy_of_twos(matrix: Floats, count: int) -> Floats:
     """Return the energy statistic of consecutive pairs of runs of the first side against all of the second.
 
-    No run is in two pairs: given the second side the values are independent.
-
-    Args:
-        matrix: [n, n], distances; the first `count` runs are the first side.
-        count: At least 2; if odd, the last run is left out.
-
-    Returns:
-        [count // 2].
+    No run is in two pairs: given the second side the values [count // 2] are independent. If
+    `count` is odd, the last run is left out.
     """
     first, second = np.arange(0, count - 1, 2), np.arange(1, count, 2)
     across = matrix[:count, count:].mean(axis=1)
@@ -157,18 +139,16 @@ def _areas(subject: Subject, runs: Mapping[str, Sequence[UnlearnedRun]]) -> dict
     at = _drawn(subject, len(groups[TEST]), len(groups[FORGOTTEN]))
     labels = {group: graph.y[graph.positions(ids)] for group, ids in groups.items() if group in (FORGOTTEN, TEST)}
 
-    def area(members: Tensor, others: Tensor) -> float:
-        return auc(members, others[at])
+    def scored(measure: str, run: UnlearnedRun, group: str) -> Tensor:
+        after = run.unlearned[group]
+        return loss_scores(after, labels[group]) if measure == LOSS else shift_scores(run.before[group], after)
 
-    def loss_area(run: UnlearnedRun) -> float:
-        return area(*(loss_scores(run.unlearned[group], labels[group]) for group in (FORGOTTEN, TEST)))
-
-    def shift_area(run: UnlearnedRun) -> float:
-        return area(*(shift_scores(run.before[group], run.unlearned[group]) for group in (FORGOTTEN, TEST)))
+    def area(measure: str, run: UnlearnedRun) -> float:
+        return auc(scored(measure, run, FORGOTTEN), scored(measure, run, TEST)[at])
 
     return {
-        measure: {name: np.array([area_of(run) for run in of_control]) for name, of_control in runs.items()}
-        for measure, area_of in ((LOSS, loss_area), (SHIFT, shift_area))
+        measure: {name: np.array([area(measure, run) for run in of_control]) for name, of_control in runs.items()}
+        for measure in (LOSS, SHIFT)
     }
 
 
@@ -180,8 +160,7 @@ def _drawn(subject: Subject, available: int, wanted: int) -> Tensor:
 
 
 def _differ(noop: Floats, retrain: Floats, rng: np.random.Generator, permutations: int) -> float | None:
-    """Test whether two controls' areas differ; runs at the same position share a seed and are never paired."""
-    count = len(noop)
-    both = np.concatenate([noop, retrain])
-    pairs = np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
-    return permutation_test(np.abs(both[:, None] - both[None, :]), (count, count), rng, permutations, pairs).p
+    """Test whether two controls' areas differ; runs with equal seeds are never paired."""
+    count, both = len(noop), np.concatenate([noop, retrain])
+    gaps = np.abs(both[:, None] - both[None, :])
+    return permutation_test(gaps, (count, count), rng, permutations, equal_seeds(count)).p

@@ -13,19 +13,21 @@ from pydantic import Field
 
 from unlearnbench import seeds
 from unlearnbench.audits.base import Audit, Finding, Score, State
-from unlearnbench.audits.distance.measures import DISTANCES, Floats, pairwise
+from unlearnbench.audits.distance.measures import DISTANCES, Floats, equal_seeds, pairwise
 from unlearnbench.audits.distance.node_groups import FORGOTTEN
-from unlearnbench.audits.distance.runs import Answers, as_counts, groups_of, retrained_run, stacked, unlearned_run
+from unlearnbench.audits.distance.runs import Answers, groups_of, retrained_run, stacked, unlearned_run
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.statistics import ALPHA, Permutation, energy_statistic, holm, permutation_test
+from unlearnbench.statistics.energy import block
 from unlearnbench.task import View
 
 CANNOT_TELL: State = "cannot tell"
 VALID: State = "valid"
 # The floors: the method's own pipeline without the forgotten nodes, and Retrain without them.
 OWN, RETRAIN = "own", "retrain"
+SIDES = ("unlearned", "noop", OWN, RETRAIN)
 PRIMARY = ("js", FORGOTTEN, OWN)
 # Significant decimals of a statistic; the rest is rounding error.
 ROUNDED = 12
@@ -40,13 +42,12 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measure on a group relative to a floor.
+    """A measure on a group relative to a floor: the method against the retrainings, and `noop` against the same.
 
     Args:
-        method: The method against the retrainings.
-        noop: The method's pipeline before unlearning, against the same.
-        ideal: The statistic of the method's own pipeline without the forgotten nodes, against the
-            same; 0 where it is the floor itself.
+        method: The test of the method.
+        noop: The test of its pipeline before unlearning.
+        ideal: The statistic of its own pipeline without the forgotten nodes; 0 where that is the floor itself.
         state: Whether the number is informative about forgetting.
         p_holm: p-value of the method, adjusted for all comparisons with the own floor.
     """
@@ -69,14 +70,10 @@ class Comparison:
 
     @property
     def effect(self) -> float | None:
-        """The excess of the value over the ideal one in units of the excess of `noop`.
-
-        None where `noop` is not rejected, so that there is no unit.
-        """
-        noop = self.control
-        if self.state != VALID or self.value is None or noop is None or self.ideal is None:
+        """The excess of the value over the ideal one in units of that of `noop`; None where `noop` is not rejected."""
+        if self.state != VALID or self.value is None or self.control is None or self.ideal is None:
             return None
-        return (self.value - self.ideal) / (noop - self.ideal)
+        return (self.value - self.ideal) / (self.control - self.ideal)
 
 
 class Distance(Audit):
@@ -114,7 +111,7 @@ class Distance(Audit):
             OWN: stacked([retrained_run(subject, method, run, view) for run in runs]),
             RETRAIN: stacked([retrained_run(subject, subject.reference, run, view) for run in runs]),
         }
-        groups = as_counts(groups_of(subject))
+        groups = {group: len(ids) for group, ids in groups_of(subject).items()}
         floors = [OWN] if _same(sides[OWN], sides[RETRAIN]) else [OWN, RETRAIN]
         comparisons: dict[Key, Comparison] = {}
         arrays: dict[str, NDArray[Any]] = {}
@@ -143,21 +140,18 @@ class Distance(Audit):
         both floors and is farther from Retrain than the pipeline that never saw the request.
         """
         floor, count = key[2], self.params.runs
-        at = {name: np.arange(count) + count * row for row, name in enumerate(("unlearned", "noop", OWN, RETRAIN))}
+        at = {name: np.arange(count) + count * row for row, name in enumerate(SIDES)}
 
         def test(side: str) -> Permutation:
             seed = seeds.seed(subject.cell.seed, self.name, *key, side, subject.cell.repetition)
-            block = np.concatenate([at[side], at[floor]])
-            rng = np.random.default_rng(seed)
-            return permutation_test(matrix[np.ix_(block, block)], (count, count), rng, self.params.permutations)
+            runs, rng = block(matrix, at[side], at[floor]), np.random.default_rng(seed)
+            return permutation_test(runs, (count, count), rng, self.params.permutations)
 
         method, noop = test("unlearned"), test("noop")
         if own is None:
             return Comparison(method, noop, 0.0, VALID if is_rejected(noop) else CANNOT_TELL)
-        # Equal seeds are never paired.
-        block = np.concatenate([at[OWN], at[RETRAIN]])
-        pairs = np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
-        ideal = energy_statistic(matrix[np.ix_(block, block)], [0] * count + [1] * count, pairs).statistic
+        retrained, labels = block(matrix, at[OWN], at[RETRAIN]), np.repeat((0, 1), count)
+        ideal = energy_statistic(retrained, labels, equal_seeds(count)).statistic
         farther = ideal is not None and noop.energy.statistic is not None and noop.energy.statistic > ideal
         valid = is_rejected(noop) and own.state == VALID and farther
         return Comparison(method, noop, ideal, VALID if valid else CANNOT_TELL)
@@ -181,7 +175,7 @@ class Distance(Audit):
         )
 
     def _details(
-        self, groups: Mapping[str, int], floors: Sequence[str], comparisons: Mapping[Key, Comparison]
+        self, groups: dict[str, int], floors: list[str], comparisons: Mapping[Key, Comparison]
     ) -> dict[str, Any]:
         rows = [
             {
@@ -202,8 +196,7 @@ class Distance(Audit):
             }
             for (measure, group, floor), one in comparisons.items()
         ]
-        sides = ["unlearned", "noop", OWN, RETRAIN]
-        return {"groups": dict(groups), "floors": list(floors), "sides": sides, "primary": list(PRIMARY), "tests": rows}
+        return {"groups": groups, "floors": floors, "sides": list(SIDES), "primary": list(PRIMARY), "tests": rows}
 
     def _notes(self, floors: Sequence[str], comparisons: Mapping[Key, Comparison]) -> tuple[str, ...]:
         notes = []
@@ -232,13 +225,10 @@ def is_rejected(test: Permutation) -> bool:
 
 
 def verdict(comparisons: Mapping[Key, Comparison]) -> str:
-    """Judge by the method's own pipeline without the forgotten nodes.
+    """Judge by the method's own pipeline without the forgotten nodes, after Holm's adjustment.
 
     Any significant difference counts, whether or not `noop` differs. The absence of a difference
     is informative only where the primary measure rejects `noop`.
-
-    Args:
-        comparisons: With `p_holm` set.
 
     Returns:
         `differs`, `as retrained` or `cannot tell`.

@@ -12,33 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Floats = NDArray[np.float64]
+# From log-probabilities of one model, float64 [n, C], and of R others, [R, n, C], to R distances, float64 [R].
 Distance = Callable[[Tensor, Tensor], Tensor]
 OVER = "over-unlearned"
 
 
 def disagreement(one: Tensor, others: Tensor) -> Tensor:
-    """Return the share of nodes whose most likely class differs.
-
-    Args:
-        one: float64 [n, C], log-probabilities of one model.
-        others: float64 [R, n, C], of R models.
-
-    Returns:
-        float64 [R], in [0, 1].
-    """
+    """Return the share of nodes whose most likely class differs, in [0, 1]."""
     return (one.argmax(dim=-1) != others.argmax(dim=-1)).double().mean(dim=-1)
 
 
 def divergence(one: Tensor, others: Tensor) -> Tensor:
-    """Return the mean Jensen-Shannon divergence (Lin, IEEE Trans. Information Theory 37, 1991).
-
-    Args:
-        one: float64 [n, C], log-probabilities of one model.
-        others: float64 [R, n, C], of R models.
-
-    Returns:
-        float64 [R], nats, in [0, ln 2].
-    """
+    """Return the mean Jensen-Shannon divergence (Lin, IEEE Trans. Information Theory 37, 1991), nats in [0, ln 2]."""
     p, q = one.exp(), others.exp()
     middle = (p + q) / 2
     within = (torch.xlogy(p, p) + torch.xlogy(q, q)).sum(dim=-1) / 2
@@ -46,17 +31,10 @@ def divergence(one: Tensor, others: Tensor) -> Tensor:
 
 
 def logit_distance(one: Tensor, others: Tensor) -> Tensor:
-    """Return the mean Euclidean distance of logits, each row centred.
+    """Return the mean Euclidean distance of logits, each row centred; nan where a probability is 0.
 
     Probabilities determine logits up to a constant per row; centring removes it, so that
     log-probabilities can be used as logits.
-
-    Args:
-        one: float64 [n, C], log-probabilities of one model.
-        others: float64 [R, n, C], of R models.
-
-    Returns:
-        float64 [R]; nan where a probability is 0.
     """
     gap = others - one
     return (gap - gap.mean(dim=-1, keepdim=True)).square().sum(dim=-1).sqrt().mean(dim=-1)
@@ -66,14 +44,9 @@ DISTANCES: Mapping[str, Distance] = {"disagreement": disagreement, "js": diverge
 
 
 def pairwise(distance: Distance, answers: Tensor) -> Floats:
-    """Return the distances between all pairs of runs.
+    """Return the distances between all pairs of R runs, float64 [R, R], symmetric, 0 on the diagonal.
 
-    Args:
-        distance: One of `DISTANCES`.
-        answers: [R, n, C], log-probabilities of R runs on the same n nodes, n at least 1.
-
-    Returns:
-        float64 [R, R], symmetric, 0 on the diagonal.
+    `answers` [R, n, C] are log-probabilities on the same n nodes, n at least 1.
     """
     exact = answers.double()
     count = len(exact)
@@ -84,14 +57,15 @@ def pairwise(distance: Distance, answers: Tensor) -> Floats:
     return mirrored
 
 
+def equal_seeds(count: int) -> NDArray[np.bool_]:
+    """Return the mask [2n, 2n] of the pairs of runs at equal positions of two sides: these share a seed."""
+    return np.kron(np.array([[0, 1], [1, 0]]), np.eye(count)).astype(bool)
+
+
 def auc(members: Tensor, others: Tensor) -> float:
-    """Return the probability that a member's score is above another node's, ties counted half.
+    """Return the probability that the score of one of m members is above that of one of o others, ties counted half.
 
     The orientation is fixed: a higher score indicates membership. A smaller area is not better.
-
-    Args:
-        members: [m], scores of members, m at least 1.
-        others: [o], scores of the others, o at least 1.
     """
     one, other = members.double()[:, None], others.double()[None, :]
     return float(((one > other).double() + (one == other).double() / 2).mean())
@@ -147,17 +121,11 @@ class Membership:
 
 
 def read_area(area: float, members: int, others: int, retrain: float | None) -> Membership:
-    """Interpret an area relative to that of Retrain.
+    """Interpret the area of forgotten nodes against others, which were never trained on, relative to Retrain's.
 
     It is `over-unlearned` where it is below Retrain's (0.5 if there is none) by more than the
-    standard error of the area of two equally distributed samples (Hanley and McNeil, Radiology
-    143, 1982).
-
-    Args:
-        area: The model's.
-        members: Number of forgotten nodes.
-        others: Number of nodes that were never trained on.
-        retrain: Retrain's area for the same nodes.
+    standard error of the area of two equally distributed samples of these numbers of nodes
+    (Hanley and McNeil, Radiology 143, 1982).
     """
     error = math.sqrt((members + others + 1) / (12 * members * others))
     flag = OVER if area < (0.5 if retrain is None else retrain) - error else ""

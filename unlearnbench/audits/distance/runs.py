@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,14 +42,7 @@ def groups_of(subject: Subject) -> dict[str, Tensor]:
 
 
 def unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
-    """Train a method on all training nodes, predict, unlearn, and predict again.
-
-    Args:
-        subject: The cell and its data.
-        method: The method to train.
-        run: Number of the seed.
-        view: Which graph messages pass over.
-    """
+    """Train a method on all training nodes, predict, unlearn, and predict again; `run` numbers the seed."""
     return subject.remembered(
         ["told", method.canonical(), view.value, run], lambda: _unlearned_run(subject, method, run, view)
     )
@@ -98,8 +91,3 @@ def _ask(subject: Subject, predict: Callable[[Query], Tensor], held: Tensor, vie
         # either view, and FULL evaluates all members at once.
         rows = predict(subject.query(torch.cat(list(retained.values())), held, View.FULL)).cpu()
     return answers | dict(zip(retained, rows.split([len(ids) for ids in retained.values()]), strict=True))
-
-
-def as_counts(groups: Mapping[str, Tensor]) -> dict[str, int]:
-    """Count the nodes of each group."""
-    return {group: len(ids) for group, ids in groups.items()}

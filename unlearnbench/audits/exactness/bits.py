@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
+from unlearnbench.graph.digest import raw_bytes
 from unlearnbench.measure.digests import member_of
 
 
 def equal_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same type, shape and bits; identical NaNs are equal."""
-    if one.dtype is not other.dtype or one.shape != other.shape:
-        return False
-    return torch.equal(_bytes(one), _bytes(other))
+    same_kind = one.dtype is other.dtype and one.shape == other.shape
+    return same_kind and bytes(raw_bytes(one)) == bytes(raw_bytes(other))
 
 
 def unequal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
@@ -27,22 +26,13 @@ def unequal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]
 
 
 def state_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str:
-    """Describe in which entries two states differ, grouped by member and aggregator.
+    """Describe in which entries a state differs from another, grouped by member and aggregator; empty: in none.
 
-    Args:
-        one: What a method deploys after a request.
-        other: What it is compared with.
-        before: What the method deployed before the request: a group that differs and still has
-            these bits is described as such.
-
-    Returns:
-        A sentence; empty: the states are equal.
+    A group that differs and still has the bits from before the request is described as such.
     """
     groups: dict[str, list[str]] = {}
     for name in unequal(one, other):
         groups.setdefault(member_of(name), []).append(name)
-    if not groups:
-        return ""
     differences = []
     for group, names in groups.items():
         all_names = [name for name in {*one, *other} if member_of(name) == group]
@@ -54,7 +44,7 @@ def state_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor], be
         elif not unequal(_of(one, group), _of(before, group)):
             text += " (has the bits from before the request)"
         differences.append(text)
-    return "state differs in " + ", ".join(differences)
+    return "state differs in " + ", ".join(differences) if differences else ""
 
 
 def answer_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> str:
@@ -72,7 +62,3 @@ def answer_differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -
 
 def _of(state: Mapping[str, Tensor], group: str) -> dict[str, Tensor]:
     return {name: value for name, value in state.items() if member_of(name) == group}
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)

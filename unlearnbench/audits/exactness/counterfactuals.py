@@ -22,13 +22,9 @@ CONTENT = ("features", "labels", "edges")
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check: what differs first, and further differences that follow.
 
-    Args:
-        name: Name of the check.
-        passed: Whether it passed; None: it was not made, for the reason in `differs`.
-        differs: What differs, or what was found.
-        more: Further differences that follow.
+    `passed` is None if the check was not made, for the reason in `differs`.
     """
 
     name: str
@@ -50,16 +46,10 @@ def check_repeats(unlearned: Run, again: Run) -> Check:
 
 def check_graphs(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
     """(0) Whether each graph read after the request has no edge of D and every other edge."""
-    fitted, asked = (
-        ([], [])
-        if isinstance(counterfactual, str)
-        else (counterfactual.log.reads("fit"), counterfactual.log.reads("predict"))
-    )
     differs = []
-    for section, expected, others in (
-        ("unlearn", trials.retained, fitted),
-        ("predict", trials.queries["test"].graph, asked),
-    ):
+    sections = [("unlearn", "fit", trials.retained), ("predict", "predict", trials.queries["test"].graph)]
+    for section, without_request, expected in sections:
+        others = [] if isinstance(counterfactual, str) else counterfactual.log.reads(without_request)
         found = faults(unlearned.log.reads(section), expected, trials.request, others)
         differs += [f"graphs read in {section}(): {'; '.join(found)}"] if found else []
     return make_check("graphs", differs)
@@ -74,13 +64,8 @@ def check_predict(unlearned: Run) -> Check:
 def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -> tuple[Check, dict[str, Tensor]]:
     """Check that a method keeps nothing but the shard of every retained node.
 
-    Args:
-        kept: What `kept()` returned after the request.
-        retained: int64 [m], ids of the retained nodes.
-        request: D.
-
     Returns:
-        The check, and what may be passed to a run that never saw D.
+        The check, and what of `kept` may be passed to a run that never saw D.
     """
     differs, given = [], {}
     for name, value in kept.items():
@@ -112,10 +97,7 @@ def check_counterfactual(unlearned: Run, counterfactual: Run | str, trials: Tria
 def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
     """(b2) Whether the result would be the same if D had other features, labels and edges.
 
-    Args:
-        unlearned: The run to compare with.
-        trials: Runs the method.
-        name_parts: If not: find in up to three more runs on which of the three it depends.
+    If not, and if `name_parts`, up to three more runs find on which of the three it depends.
     """
     differs = outcome(lambda: trials.unlearned(exchanged(trials, CONTENT)), unlearned)
     if not differs:
@@ -143,10 +125,8 @@ def check_order(unlearned: Run, trials: Trials) -> Check:
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
     """Return the training graph with other content for the nodes of D; ids and all else are unchanged.
 
-    Args:
-        trials: Holds the graph and D.
-        parts: `features`: those of other training nodes. `labels`: another class for each.
-            `edges`: as many, at least one, to other retained nodes.
+    `features`: those of other training nodes. `labels`: another class for each. `edges`: as many,
+    at least one, to other retained nodes.
     """
     graph, ids = trials.subject.train_graph, trials.request.ids
     rng = seeds.generator(trials.task().seed, "audit", "exchanged")
@@ -165,8 +145,8 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
         touches = gone[edges].any(dim=0)
         degree = torch.bincount(edges[0], minlength=graph.num_nodes)[at].clamp(min=1, max=len(others))
         pairs = [
-            torch.stack([node.expand(int(count)), others[torch.randperm(len(others), generator=rng)[: int(count)]]])
-            for node, count in zip(at, degree, strict=True)
+            torch.stack([node.expand(count), others[torch.randperm(len(others), generator=rng)[:count]]])
+            for node, count in zip(at, degree.tolist(), strict=True)
         ]
         new = torch.cat(pairs, dim=1)
         edges = torch.cat([edges[:, ~touches], new, new.flip(0)], dim=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from unlearnbench.audits.exactness.counterfactuals import (
     check_repeats,
     make_check,
 )
-from unlearnbench.audits.exactness.taint import Holdings, check_taint
+from unlearnbench.audits.exactness.taint import check_taint, digests_of
 from unlearnbench.audits.exactness.trials import Run, Trials, attempted, outcome
 from unlearnbench.audits.subject import RetainedQuery, Subject
 from unlearnbench.component import ComponentParams, Spec
@@ -87,8 +87,8 @@ class Exactness(Audit):
         self, method: Unlearner, unlearned: Run, trials: Trials, checks: list[Check]
     ) -> tuple[str, Sequence[Score], list[str]]:
         kept, given = check_kept(unlearned.kept, trials.retained.ids, trials.request)
-        known = Holdings()
-        counterfactual = attempted(lambda: trials.counterfactual(given, known.add))
+        known: set[str] = set()
+        counterfactual = attempted(lambda: trials.counterfactual(given, lambda built: known.update(digests_of(built))))
         same = check_counterfactual(unlearned, counterfactual, trials)
         checks += [check_predict(unlearned), kept, same, check_graphs(unlearned, counterfactual, trials)]
         if same.passed or _claims_exactness(method):
@@ -110,18 +110,21 @@ class Exactness(Audit):
         unlearned: Run,
         trials: Trials,
         given: Mapping[str, torch.Tensor],
-        known: Holdings,
+        known: set[str],
         exact: bool,
     ) -> list[Check]:
         trials.retained.contains(trials.request.ids)  # fills a cache, which then is known too
-        known.add(trials.retained)
+        known |= digests_of(trials.retained)
         # A method that declares that its partition depends on the content of D need not be tested for which part.
         content = check_content(unlearned, trials, name_parts=method.claim_reason != "content")
         checks = [content, check_order(unlearned, trials), check_taint(unlearned, trials, known, exact)]
-        if not given or not exact:
-            why = "nothing is kept: it is the run of the counterfactual" if exact else "the counterfactual differs"
-            return [Check("own partition", True if exact else None, why), *checks]
-        return [make_check("own partition", outcome(lambda: trials.counterfactual({}), unlearned)), *checks]
+        if not exact:
+            partition = Check("own partition", None, "the counterfactual differs")
+        elif not given:
+            partition = Check("own partition", True, "nothing is kept: it is the run of the counterfactual")
+        else:
+            partition = make_check("own partition", outcome(lambda: trials.counterfactual({}), unlearned))
+        return [partition, *checks]
 
     def _by_distribution(self, trials: Trials) -> tuple[str, Sequence[Score], list[str]]:
         """(d) Test over many seeds whether predictions on D are nearer to retrained models' than those of `noop`."""
@@ -143,11 +146,9 @@ class Exactness(Audit):
         matrix = energy.distances(table)
         unlearned, noop, retrained = (np.arange(runs) + side * runs for side in range(3))
         rng = np.random.default_rng(seeds.seed(trials.task().seed, "audit", "permutations"))
-        noop_p = energy.differ_p(matrix, noop, retrained, permutations, rng)
-        unlearned_p = energy.differ_p(matrix, unlearned, retrained, permutations, rng)
+        noop_p, p = (energy.differ_p(matrix, side, retrained, permutations, rng) for side in (noop, unlearned))
         nearer = energy.nearer_p(matrix, unlearned, noop, retrained, permutations, rng)
-        of_noop = energy.energy(matrix, noop, retrained)
-        value = energy.energy(matrix, unlearned, retrained)
+        of_noop, value = (energy.energy(matrix, side, retrained) for side in (noop, unlearned))
         rejected = noop_p < LEVEL
         score = Score(
             measure="energy",
@@ -156,7 +157,7 @@ class Exactness(Audit):
             floor=0.0,
             controls={"noop": of_noop},
             effect=value / of_noop if rejected and of_noop > 0 else None,
-            p=unlearned_p,
+            p=p,
             runs=runs,
             state="valid" if rejected else "cannot tell",
             note=f"noop is rejected with p = {noop_p:.3g}; nearer than noop: p = {nearer:.3g}",
@@ -173,15 +174,11 @@ class Exactness(Audit):
         if verdict == CANNOT_TELL and not _claims_exactness(method):
             holds = method.claim is Claim.NONE or None  # neither shown nor refuted
         failed = [f"{check.name}: {check.differs}" for check in checks if check.passed is False]
-        details: dict[str, Any] = {
-            "claim": claim,
-            "claim_holds": holds,
-            "checks": [asdict(check) for check in checks],
-        }
         if holds is False:
             notes = [f"It claims {claim} and shows {verdict}. {'. '.join(failed)}.", *notes]
         if method.claim is Claim.CERTIFIED:
             notes.append("Whether its bound holds is not tested here.")
+        details = {"claim": claim, "claim_holds": holds, "checks": [asdict(check) for check in checks]}
         return Finding(verdict, tuple(scores), details, tuple(notes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,16 +17,12 @@ from unlearnbench.task import Query, Task
 
 _READ = ("x", "y", "edge_index")
 _NAMED = 5
+WithGraph = TypeVar("WithGraph", Task, Query)
 
 
 @dataclass(frozen=True)
 class GraphRead:
-    """A graph whose contents a method read.
-
-    Args:
-        ids: int64 [n], its nodes.
-        pairs: int64 [2, E], its edges, as ids.
-    """
+    """A graph whose contents a method read: ids of its nodes, int64 [n], and its edges as ids, int64 [2, E]."""
 
     ids: Tensor
     pairs: Tensor
@@ -108,44 +104,29 @@ class WatchedGraph(Graph):
 
 
 def watched(graph: Graph, log: Log) -> WatchedGraph:
-    """Return a watched graph.
-
-    Args:
-        graph: The graph; its tensors are shared.
-        log: The log to record reads in.
-    """
+    """Return a watched graph that shares the tensors of another."""
     return WatchedGraph(**{each.name: getattr(graph, each.name) for each in fields(Graph)}, log=log)
 
 
-def watched_task(task: Task, log: Log) -> Task:
-    """Return a task with a watched graph, and thus watched graphs of all tasks and queries made from it."""
-    return replace(task, graph=watched(task.graph, log))
-
-
-def watched_query(query: Query, log: Log) -> Query:
-    """Return a query with a watched graph."""
-    return replace(query, graph=watched(query.graph, log))
+def with_watched_graph(whole: WithGraph, log: Log) -> WithGraph:
+    """Return a task or query with a watched graph, and thus watched graphs of all tasks and queries made from it."""
+    return replace(whole, graph=watched(whole.graph, log))
 
 
 def faults(
     reads: Sequence[GraphRead], expected: Graph, request: Request, others: Sequence[GraphRead] = ()
 ) -> list[str]:
-    """Describe what is wrong with graphs that were read after a request.
+    """Describe what is wrong with graphs that were read after a request, naming nodes and edges.
 
     Args:
-        reads: The graphs.
+        reads: The graphs; they must have no node and no edge of D, and every other edge of `expected`.
         expected: The graph they must be subgraphs of: the retained graph, or that of a query.
         request: D.
         others: The graphs that a run that never saw D read: an edge that is missing there too is
             left out by the method itself.
-
-    Returns:
-        Sentences that name nodes and edges; empty: no node and no edge of D is in a graph, and
-        every other edge is.
     """
     gone = request.ids.cpu()
-    true_ids = expected.ids.cpu()
-    true_pairs = true_ids[expected.edge_index.cpu()]
+    true_pairs = expected.ids.cpu()[expected.edge_index.cpu()]
     true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
     nodes, of_gone, lost, surplus = (set[Any]() for _ in range(4))
     for read in reads:
@@ -167,16 +148,10 @@ def faults(
 
 
 def unlike(reads: Sequence[GraphRead], others: Sequence[GraphRead], orders: Sequence[Tensor]) -> list[str]:
-    """Describe the sets of nodes that one run read and another did not.
+    """Describe each set of nodes that one run read and another did not, beside the most similar set of the other.
 
-    Args:
-        reads: What one run read.
-        others: What the other run read.
-        orders: Each int64 [n], the ids of a graph in the order of its positions: a set that
-            consists of another set's positions taken for ids is described as such.
-
-    Returns:
-        A sentence for each set, with the most similar set of the other run.
+    A set that consists of another set's positions taken for ids is described as such: `orders` are
+    the ids of graphs in the order of positions, int64 [n] each.
     """
     known = [frozenset(other.ids.tolist()) for other in others]
     misread: dict[frozenset[int], frozenset[int]] = {}

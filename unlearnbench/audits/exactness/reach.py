@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,19 +20,12 @@ def reachable_tensors(root: Any) -> Iterator[Tensor]:
     A view is yielded as all of the memory behind it. Follows attributes, containers, closures and
     defaults of functions, and what autograd saved, but not modules, classes and global names of
     functions. numpy arrays are yielded as tensors.
-
-    Args:
-        root: Any object, such as a method.
     """
     return (tensor for _, tensor in named_reachable_tensors(root))
 
 
 def named_reachable_tensors(root: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield what `reachable_tensors` does, each with one of the paths to it, such as `._cache['rows']`.
-
-    Args:
-        root: Any object, such as a method.
-    """
+    """Yield what `reachable_tensors` does, each with one of the paths to it, such as `._cache['rows']`."""
     seen: set[int] = set()
     # Objects are kept alive while their ids are in `seen`: the id of a freed object could be reused.
     waiting, kept = [("", root)], [root]
@@ -50,7 +43,6 @@ def named_reachable_tensors(root: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _next(path: str, obj: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object refers to, with the path."""
     if isinstance(obj, Tensor):
         yield f"{path}.grad", obj.grad if obj.is_leaf else obj.grad_fn
         yield path, obj.__dict__
@@ -58,8 +50,8 @@ def _next(path: str, obj: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}.base", obj.base
     elif isinstance(obj, FunctionType):
         for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True):
-            if _is_full(cell):
-                yield f"{path}<{name}>", cell.cell_contents
+            # An empty cell refers to nothing.
+            yield from ((f"{path}<{name}>", value) for value in gc.get_referents(cell))
         yield f"{path}.__defaults__", obj.__defaults__
         yield f"{path}.__kwdefaults__", obj.__kwdefaults__
         yield path, obj.__dict__
@@ -70,7 +62,9 @@ def _next(path: str, obj: Any) -> Iterator[tuple[str, Any]]:
             if name.startswith("_saved_"):
                 yield f"{path}.{name}", getattr(obj, name)
     elif isinstance(obj, dict):
-        yield from _items(path, obj)
+        for key, value in obj.items():
+            yield f"{path}.keys", key
+            yield f"{path}[{key!r}]" if isinstance(key, str | int) else f"{path}[...]", value
     elif isinstance(obj, list | tuple):
         for place, value in enumerate(obj):
             yield f"{path}[{place}]", value
@@ -81,22 +75,8 @@ def _next(path: str, obj: Any) -> Iterator[tuple[str, Any]]:
             yield f"{path}.{name}", value
 
 
-def _items(path: str, obj: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in obj.items():
-        yield f"{path}.keys", key
-        yield f"{path}[{key!r}]" if isinstance(key, str | int) else f"{path}[...]", value
-
-
 def _whole(tensor: Tensor) -> Tensor:
     """Return all of a tensor's memory: a view keeps alive what it does not show."""
     if tensor.layout is not torch.strided:
         return tensor.detach()
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - reading an empty cell raises
-    except ValueError:
-        return False
-    return True

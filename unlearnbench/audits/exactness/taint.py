@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -20,17 +20,16 @@ from unlearnbench.graph.digest import raw_bytes
 # Not a class of any graph, and small: code that counts classes makes a table of this length.
 _LEAST_LABEL = 10_007
 _SHOWN = 5
+_STORED: Final[Mapping[torch.layout, Mapping[str, Callable[[Tensor], Tensor]]]] = {
+    torch.sparse_coo: {"indices": Tensor._indices, "values": Tensor._values},
+    torch.sparse_csr: {"crow": Tensor.crow_indices, "col": Tensor.col_indices, "values": Tensor.values},
+    torch.sparse_csc: {"ccol": Tensor.ccol_indices, "row": Tensor.row_indices, "values": Tensor.values},
+}
 
 
-@dataclass
-class Holdings:
-    """Digests of the tensors reachable from a method, except those that repeat a single value."""
-
-    digests: set[str] = field(default_factory=set)
-
-    def add(self, root: Any) -> None:
-        """Add all that is reachable from an object."""
-        self.digests |= {_digest(tensor) for _, tensor in held(root)}
+def digests_of(root: Any) -> set[str]:
+    """Return the digests of the tensors reachable from an object, except those that repeat a single value."""
+    return {_digest(tensor) for _, tensor in held(root)}
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Search:
     Args:
         graph: The training graph as it was before it was marked.
         ids: int64 [t], D.
-        known: What a run that never saw D holds, and what the retained graph holds.
+        known: Digests of what a run that never saw D holds, and of what the retained graph holds.
 
     Attributes:
         marked: Paths to marked values: the method refers to the former task.
@@ -50,25 +49,25 @@ class Search:
 
     graph: Graph
     ids: Tensor
-    known: Holdings
+    known: set[str]
     marked: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
 
     def __call__(self, method: Any) -> None:
-        """Search a method."""
+        """Search a method; more than once, paths are listed again."""
         rows, label = unique_rows(self.graph, self.ids), unused_label(self.graph)
         for path, tensor in held(method):
-            if _digest(tensor) in self.known.digests:
+            if _digest(tensor) in self.known:
                 continue
             if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
-                _add(self.marked, f"{path} (features)")
+                self.marked.append(f"{path} (features)")
             elif tensor.dtype in (torch.int64, torch.int32) and bool((tensor == label).any()):
-                _add(self.marked, f"{path} (labels)")
+                self.marked.append(f"{path} (labels)")
             elif nodes := [node for node, row in rows.items() if contains_row(tensor, row)]:
-                _add(self.copies, f"{path} (features of {listed(nodes)})")
+                self.copies.append(f"{path} (features of {listed(nodes)})")
             else:
-                _add(self.others, f"{path} ({self._described(tensor)})")
+                self.others.append(f"{path} ({self._described(tensor)})")
 
     def _described(self, tensor: Tensor) -> str:
         text = f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.numel()} numbers"
@@ -87,17 +86,12 @@ def held(root: Any) -> Iterator[tuple[str, Tensor]]:
                 yield f"{path}{suffix}", part
 
 
-def check_taint(unlearned: Run, trials: Trials, known: Holdings, exact: bool) -> Check:
+def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) -> Check:
     """(c) Mark x and y of D just before the request: the result must be the same and hold nothing marked.
 
-    Tensors are also compared with those that a run without D holds, which finds copies and
-    whatever was computed from them.
-
-    Args:
-        unlearned: The run without marks.
-        trials: Runs the method.
-        known: What a run without D holds.
-        exact: Whether that run deploys the same bits; if not, tensors that merely differ are uninformative.
+    Tensors are also compared with those that a run without D holds, whose digests are `known`: this
+    finds copies and whatever was computed from them. Only if that run is `exact`, deploying the same
+    bits, are tensors that merely differ informative.
     """
     truth = trials.subject.train_graph
     own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
@@ -112,7 +106,8 @@ def check_taint(unlearned: Run, trials: Trials, known: Holdings, exact: bool) ->
         ("holds copies", search.copies),
         ("holds what a run without the forgotten nodes does not", search.others if exact else []),
     ]
-    differs += [f"{what}: {', '.join(some[:_SHOWN])}" for what, some in paths if some]
+    # After the request and after all queries: a path may be listed twice.
+    differs += [f"{what}: {', '.join([*dict.fromkeys(some)][:_SHOWN])}" for what, some in paths if some]
     return make_check("taint", differs)
 
 
@@ -166,19 +161,9 @@ def contains_row(tensor: Tensor, row: Tensor) -> bool:
 def _parts(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     if tensor.layout is torch.strided:
         yield "", tensor.detach()
-    elif tensor.layout is torch.sparse_coo:
-        yield ".indices", tensor._indices()
-        yield ".values", tensor._values()
-    elif tensor.layout is torch.sparse_csr:
-        yield ".crow", tensor.crow_indices()
-        yield ".col", tensor.col_indices()
-        yield ".values", tensor.values()
-    elif tensor.layout is torch.sparse_csc:
-        yield ".ccol", tensor.ccol_indices()
-        yield ".row", tensor.row_indices()
-        yield ".values", tensor.values()
     else:
-        yield ".dense", tensor.to_dense()
+        for name, read in _STORED.get(tensor.layout, {"dense": Tensor.to_dense}).items():
+            yield f".{name}", read(tensor)
 
 
 def _digest(tensor: Tensor) -> str:
@@ -186,8 +171,3 @@ def _digest(tensor: Tensor) -> str:
     digest = hashlib.blake2b(f"{tensor.dtype}".encode(), digest_size=16)
     digest.update(raw_bytes(tensor))
     return digest.hexdigest()
-
-
-def _add(paths: list[str], path: str) -> None:
-    if path not in paths:
-        paths.append(path)

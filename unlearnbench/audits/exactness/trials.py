@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from unlearnbench.audits.exactness.bits import answer_differences, equal_bits, state_differences
-from unlearnbench.audits.exactness.graph_access import Log, watched_query, watched_task
+from unlearnbench.audits.exactness.graph_access import Log, with_watched_graph
 from unlearnbench.audits.subject import RetainedQuery, Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
@@ -30,33 +30,28 @@ class Run:
         state: State after it, before any query.
         after_asking: State after all queries.
         answers: Log-probabilities by query.
-        again: The answers to the same queries repeated; empty unless the run was `thorough`.
-        noop: Answers before the request, over the graph without D; empty unless `thorough`.
         kept: What the method keeps apart from its state.
         log: Which graphs were read, in the sections `fit`, `unlearn` and `predict`.
+        again: The answers to the same queries repeated; empty unless the run was `thorough`.
+        noop: Answers before the request, over the graph without D; empty unless `thorough`.
     """
 
     before: Mapping[str, Tensor]
     state: Mapping[str, Tensor]
     after_asking: Mapping[str, Tensor]
     answers: Mapping[str, Tensor]
-    again: Mapping[str, Tensor]
-    noop: Mapping[str, Tensor]
     kept: Mapping[str, Tensor]
     log: Log
+    again: Mapping[str, Tensor] = field(default_factory=dict)
+    noop: Mapping[str, Tensor] = field(default_factory=dict)
 
     def whole(self) -> dict[str, Tensor]:
         """Return the state and the kept partition."""
-        partition = self.kept.get("partition")
-        return dict(self.state) if partition is None else {**self.state, "partition": partition}
+        return {**self.state, **{name: value for name, value in self.kept.items() if name == "partition"}}
 
 
 class Trials:
-    """Trains and queries the method of a cell repeatedly.
-
-    Args:
-        subject: The cell.
-    """
+    """Trains and queries the method of a cell repeatedly."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -78,8 +73,7 @@ class Trials:
         A method that does not delete at inference is queried over the graph with D, as it would be deployed.
         """
         subject = self.subject
-        built: Unlearner = self.method.build()
-        left = (self.retained if built.deletes_at_inference else subject.train_graph).ids
+        left = (self.retained if self.method.build().deletes_at_inference else subject.train_graph).ids
         test = subject.query(subject.split.test, left)
         return {
             "test": test,
@@ -110,7 +104,7 @@ class Trials:
             thorough: Query also before the request, and twice after it.
         """
         log = Log()
-        task = watched_task(self.task(graph), log) if spoil is None else self.task(graph)
+        task = self.task(graph) if spoil else with_watched_graph(self.task(graph), log)
         method: Unlearner = self.method.build()
         with log.section("fit"):
             method.fit(task)
@@ -129,15 +123,10 @@ class Trials:
         return replace(run, noop=noop, again=self._asked(method)) if thorough else run
 
     def counterfactual(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
-        """Train on the retained nodes alone.
-
-        Args:
-            given: The partition to use.
-            inspect: As for `unlearned`.
-        """
+        """Train on the retained nodes alone, with a given partition; `inspect` as for `unlearned`."""
         log = Log()
         method: Unlearner = self.method.build()
-        task = watched_task(replace(self.task(self.retained), given=dict(given)), log)
+        task = with_watched_graph(replace(self.task(self.retained), given=dict(given)), log)
         with log.section("fit"):
             method.fit(task)
         inspect(method)
@@ -147,7 +136,7 @@ class Trials:
         state = _copied(method.state())
         answers = self._asked(method, log)
         inspect(method)
-        return Run(before, state, _copied(method.state()), answers, {}, {}, _copied(method.kept()), log)
+        return Run(before, state, _copied(method.state()), answers, _copied(method.kept()), log)
 
     def _asked(self, method: Unlearner, log: Log | None = None, noop: bool = False) -> dict[str, Tensor]:
         answers = {}
@@ -156,7 +145,7 @@ class Trials:
                 query = RetainedQuery(query.targets, query.view, query.graph, query.retained)
             # The graph of D as unseen nodes rightly has forgotten nodes: only the others are watched.
             elif log is not None and name != "forgotten":
-                query = watched_query(query, log)
+                query = with_watched_graph(query, log)
             # With gradients, so that a method that trains in `predict` is detected instead of failing.
             with (log or Log()).section("predict"):
                 answers[name] = method.predict(query).detach().clone().cpu()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from scipy.stats import rankdata
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -32,13 +33,9 @@ class Attacker:
             self._folds.append((held, *(scaler.transform(features[side].numpy()) for side in (~held, held))))
 
     def scores(self, positive: Tensor) -> Tensor:
-        """Train on the labels and score all rows.
+        """Train on the labels and return the log-odds of all rows, float64 [n].
 
-        Args:
-            positive: bool [n]; outside every fold, some rows are positive and some are not.
-
-        Returns:
-            float64 [n], log-odds.
+        Outside every fold some rows must be positive, bool [n], and some not.
         """
         scores = torch.zeros(len(positive), dtype=torch.float64)
         for held, others, own in self._folds:
@@ -96,9 +93,7 @@ def _placements(scores: Tensor, positive: Tensor) -> Tensor:
 
 
 def _middle_ranks(values: Tensor) -> Tensor:
-    _, at, count = torch.unique(values, return_inverse=True, return_counts=True)
-    rank: Tensor = count.cumsum(dim=0).double() - (count - 1) / 2
-    return rank[at]
+    return torch.from_numpy(rankdata(values.numpy()))
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
@@ -124,18 +119,12 @@ def share_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def sensitivity(scores: Tensor, positive: Tensor, rate: float, weight: Tensor | None = None) -> Tensor:
-    """Return the true positive rate at a false positive rate.
+    """Return the true positive rate of scores, float64 [n], at a false positive rate.
 
     The threshold is the lowest that at most that share of negative rows reach.
 
-    Args:
-        scores: float64 [n].
-        positive: bool [n].
-        rate: The false positive rate.
-        weight: float64 [B, n], B weightings of the rows; default: one with equal weights.
-
     Returns:
-        float64 [B].
+        float64 [B], one for each of B weightings of the rows, float64 [B, n]; default: one with equal weights.
     """
     weight = torch.ones(1, len(scores), dtype=torch.float64) if weight is None else weight
     value, at = torch.unique(-scores, return_inverse=True)
@@ -153,13 +142,7 @@ def sensitivity_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of the sensitivity by bootstrap over targets.
 
-    Args:
-        scores: float64 [n].
-        positive: bool [n].
-        rate: The false positive rate.
-        target: int64 [n], the target of each row, values 0, 1, ...
-        times: Number of bootstrap samples.
-        generator: The random generator.
+    Arguments as for `sensitivity`; `target`, int64 [n], is the target of each row, values 0, 1, ...
     """
     count = int(target.max()) + 1
     drawn = torch.randint(count, (times, count), generator=generator)
@@ -175,11 +158,7 @@ def randomisation_p(observed: float, redraw: Callable[[int], float], times: int)
 
     The assignment of targets to worlds was random, so that new assignments give the distribution of
     the area under the null hypothesis, whatever the dependence among rows (Fisher, The Design of
-    Experiments, 1935).
-
-    Args:
-        observed: The area.
-        redraw: Returns the area of the attack on the labels of a new assignment, by its number.
-        times: Number of assignments.
+    Experiments, 1935). `redraw` returns the area of the attack on the labels of a new assignment, by
+    its number.
     """
     return (1 + sum(redraw(number) >= observed for number in range(times))) / (1 + times)

@@ -1,4 +1,8 @@
-"""Features of a node's neighbourhood in a kept partition, invariant to renaming shards."""
+"""Features of a node's neighbourhood in a kept partition, invariant to renaming shards.
+
+Nodes are positions. `num_nodes` is n, `num_shards` is S; `edges`, from `undirected`, are int64 [2, E];
+`shard`, the shard of each node, is int64 [n], -1 for a node in none.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +43,7 @@ def undirected(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def neighbourhoods(edges: Tensor, num_nodes: int, nodes: Tensor) -> Neighbourhoods:
-    """Return the neighbourhoods of nodes.
-
-    Args:
-        edges: int64 [2, E], sorted by source; an edge is followed in its direction only.
-        num_nodes: n.
-        nodes: int64 [m], positions.
-    """
+    """Return the neighbourhoods of nodes, int64 [m]; an edge is followed in its direction only."""
     starts = row_starts(torch.bincount(edges[0], minlength=num_nodes))
     row, neighbour = _expand(starts, edges[1], nodes)
     at, end = _expand(starts, edges[1], neighbour)
@@ -72,11 +70,6 @@ def context(where: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
     pairs of a neighbour and a node at distance two in the same shard. `cut`: the share of the
     neighbours' other edges that join two shards. Where there is no pair or edge, 0.
 
-    Args:
-        where: The neighbourhoods of m nodes.
-        shard: int64 [n]; only those of neighbours and of nodes at distance two are read.
-        num_shards: S.
-
     Returns:
         float64 [m, 6], in the order of `AROUND`.
     """
@@ -95,15 +88,8 @@ def content(where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_clas
     """Return features of the shards of the neighbours of nodes, each weighted by its number of neighbours.
 
     `entropy`: of the labels in such a shard, in nats. `own label`: the share of the node's own label
-    there. `likeness`: the mean cosine similarity of the node's features and those of the shard's nodes.
-
-    Args:
-        where: The neighbourhoods of m nodes.
-        shard: int64 [n], -1 for a node in no shard.
-        x: float32 [n, F], rows of length one or zero.
-        y: int64 [n].
-        num_classes: C.
-        num_shards: S.
+    there. `likeness`: the mean cosine similarity of the node's features and those of the shard's nodes;
+    the rows of `x`, float32 [n, F], must have length one or zero.
 
     Returns:
         float64 [m, 3], in the order of `CONTENT`.
@@ -124,25 +110,16 @@ def content(where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_clas
 
 
 def less_matched(own: Tensor, others: Tensor) -> Tensor:
-    """Subtract from each node's values the mean of those of its matched nodes.
+    """Subtract from each node's values, float64 [m, d], the mean of those of its matched nodes.
 
-    Args:
-        own: float64 [m, d].
-        others: float64 [m * k, d], k matched nodes for each node in turn; k may be 0.
+    `others` are float64 [m * k, d], k matched nodes for each node in turn; k may be 0.
     """
     k = len(others) // len(own) if len(own) else 0
     return own - others.view(len(own), k, own.shape[1]).mean(dim=1) if k else own
 
 
 def matched_nodes(degree: Tensor, targets: Tensor, allowed: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Choose for each target the allowed nodes with the nearest degrees; ties are broken at random.
-
-    Args:
-        degree: int64 [n].
-        targets: int64 [m], positions.
-        allowed: bool [n].
-        count: Number for each, fewer if fewer are allowed.
-        generator: The random generator.
+    """Choose for each target the allowed nodes, bool [n], with the nearest degrees; ties are broken at random.
 
     Returns:
         int64 [m, min(count, allowed nodes)].
@@ -161,12 +138,6 @@ def together_rates(edges: Tensor, num_nodes: int, shard: Tensor, generator: torc
 
     For the latter one end of each edge is exchanged for a random node of the same degree; pairs that
     are an edge nevertheless, or a node with itself, are left out.
-
-    Args:
-        edges: int64 [2, E], from `undirected`.
-        num_nodes: n.
-        shard: int64 [n].
-        generator: The random generator.
 
     Returns:
         float64 [2]: for neighbours and for others; nan where there is no pair.

@@ -109,23 +109,21 @@ class PartitionLeakage(Audit):
             return Finding("cannot tell", (Score("auc", "independent seeds", None, note=reason),), notes=(reason,))
         method: Any = subject.cell.method.params
         deal = dealer(subject, SIDE)
-        observations = see(
+        features, planted = see(
             graph, worlds, deal, method.num_shards, params.matched, PLANTED, rng.generator("matched and planted")
         )
-        plain = self._attack(subject, worlds, observations.features, observations.planted, "independent seeds")
-        attacks = [plain]
+        attacks = [self._attack(subject, worlds, "independent seeds", features, planted)]
         if params.worlds >= FEWEST_WORLDS:
-            usual, usual_planted = (
-                values - values.mean(dim=1, keepdim=True) for values in (observations.features, observations.planted)
-            )
-            attacks.append(self._attack(subject, worlds, usual, usual_planted, "independent seeds, calibrated"))
+            calibrated = (values - values.mean(dim=1, keepdim=True) for values in (features, planted))
+            attacks.append(self._attack(subject, worlds, "independent seeds, calibrated", *calibrated))
         scores = [score for one in attacks for score in one.scores]
+        groups = int(worlds.group.max()) + 1
         details: dict[str, Any] = {
             "targets": found,
             "worlds": params.worlds,
-            "groups": int(worlds.group.max()) + 1,
-            "partitions": (int(worlds.group.max()) + 1) * params.worlds,
-            "features": _means(observations.features, worlds.present),
+            "groups": groups,
+            "partitions": groups * params.worlds,
+            "features": _means(features, worlds.present),
             "by degree": _by_degree(attacks[-1].rows, worlds, torch.bincount(edges[0], minlength=n)),
         }
         if params.same_seed:
@@ -151,26 +149,22 @@ class PartitionLeakage(Audit):
         }
         return Finding(_verdict(attacks), tuple(scores), details, tuple(notes), arrays)
 
-    def _attack(self, subject: Subject, worlds: Worlds, features: Tensor, planted: Tensor, where: str) -> _Attack:
-        rng = subject.task(side=SIDE)
-        truth, target = worlds.present.flatten(), worlds.target().flatten()
-        clusters = target, worlds.world().flatten()
+    def _attack(self, subject: Subject, worlds: Worlds, where: str, features: Tensor, planted: Tensor) -> _Attack:
+        rng, runs = subject.task(side=SIDE), len(worlds.targets)
+        truth, target, world = (values.flatten() for values in (worlds.present, worlds.target(), worlds.world()))
         attacker, control_attacker = (
             attack.Attacker(values.flatten(0, 1), worlds.fold[target]) for values in (features, planted)
         )
-        rows = attacker.scores(truth)
-        value = attack.area(rows, truth)
-        low, high = attack.interval(value, attack.area_error(rows, truth, *clusters))
+        rows, control_rows = attacker.scores(truth), control_attacker.scores(truth)
+        value, control = attack.area(rows, truth), attack.area(control_rows, truth)
+        low, high = attack.interval(value, attack.area_error(rows, truth, target, world))
+        least, _ = attack.interval(control, attack.area_error(control_rows, truth, target, world))
 
         def redraw(number: int) -> float:
             drawn = rng.generator("randomisation", number)
             other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
             return attack.area(attacker.scores(other), other)
 
-        p = attack.randomisation_p(value, redraw, self.params.draws)
-        control_rows = control_attacker.scores(truth)
-        control = attack.area(control_rows, truth)
-        is_found = attack.interval(control, attack.area_error(control_rows, truth, *clusters))[0] > 0.5
         scores = [
             Score(
                 "auc",
@@ -180,10 +174,10 @@ class PartitionLeakage(Audit):
                 high,
                 floor=0.5,
                 controls={"planted": control},
-                p=p,
-                runs=len(worlds.targets),
-                state="valid" if is_found else "cannot tell",
-                note=f"{len(worlds.targets)} targets, each in {worlds.count // 2} worlds with it and as many without.",
+                p=attack.randomisation_p(value, redraw, self.params.draws),
+                runs=runs,
+                state="valid" if least > 0.5 else "cannot tell",
+                note=f"{runs} targets, each in {worlds.count // 2} worlds with it and as many without.",
             )
         ]
         for rate in RATES:
@@ -191,7 +185,7 @@ class PartitionLeakage(Audit):
             low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
             share = float(attack.sensitivity(rows, truth, rate)[0])
             at = f"{where}, {rate:.0%} false alarms"
-            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=len(worlds.targets)))
+            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=runs))
         return _Attack(rows.view(worlds.present.shape), tuple(scores))
 
 
@@ -206,9 +200,7 @@ class _Attack:
 def dealer(subject: Subject, side: str) -> Deal:
     """Return a function that partitions the training nodes of a cell with its method's own partitioner.
 
-    Args:
-        subject: The cell.
-        side: Seeds of different sides are independent.
+    Seeds of different sides are independent.
     """
     method: Any = subject.cell.method.params
 
@@ -254,38 +246,21 @@ def _by_degree(rows: Tensor, worlds: Worlds, degree: Tensor) -> dict[str, float]
 def _scores_of(measured: Stability) -> list[Score]:
     moved, runs = measured.same_seed_moves, len(measured.same_seed_moves)
     unmoved = int((moved == 0).sum())
-    most, least = attack.share_interval(unmoved, runs)[::-1]
-    margins = torch.cat([moved, -moved])
-    scores = [
-        Score(
-            "auc",
-            "same seed",
-            attack.area(margins, torch.arange(2 * runs) < runs),
-            1 - most**2 / 2,
-            1 - least**2 / 2,
-            floor=0.5,
-            runs=runs,
-            note="The upper bound: who has the seed makes both partitions and sees which fits;"
-            f" leaving out one node changed {runs - unmoved} of {runs} partitions.",
-        )
-    ]
+    least, most = attack.share_interval(unmoved, runs)
+    value = attack.area(torch.cat([moved, -moved]), torch.arange(2 * runs) < runs)
+    note = (
+        "The upper bound: who has the seed makes both partitions and sees which fits;"
+        f" leaving out one node changed {runs - unmoved} of {runs} partitions."
+    )
+    scores = [Score("auc", "same seed", value, 1 - most**2 / 2, 1 - least**2 / 2, floor=0.5, runs=runs, note=note)]
     for where, values in measured.rand_index.items():
         low, high = attack.mean_interval(values)
         scores.append(Score("ari", where, float(values.mean()), low, high, runs=len(values)))
     near, far = measured.together.mean(dim=0).tolist()
     low, high = attack.mean_interval(measured.together[:, 0])
-    scores.append(
-        Score("co-shard rate", "neighbours", near, low, high, controls={"strangers of like degree": far}, runs=runs)
-    )
-    spread, kept = measured.spread, torch.arange(len(measured.spread)) < len(measured.spread) // 2
-    scores.append(
-        Score(
-            "auc",
-            "spread of sizes",
-            attack.area(spread, kept),
-            floor=0.5,
-            runs=len(spread) // 2,
-            note="Sizes tell that something was deleted, not what: the largest shard less the smallest, kept or fresh.",
-        )
-    )
-    return scores
+    controls = {"strangers of like degree": far}
+    scores.append(Score("co-shard rate", "neighbours", near, low, high, controls=controls, runs=runs))
+    pairs = len(measured.spread) // 2
+    value = attack.area(measured.spread, torch.arange(2 * pairs) < pairs)
+    note = "Sizes tell that something was deleted, not what: the largest shard less the smallest, kept or fresh."
+    return [*scores, Score("auc", "spread of sizes", value, floor=0.5, runs=pairs, note=note)]

@@ -84,11 +84,6 @@ def stability(
 
 
 def rand_index(first: Tensor, second: Tensor) -> float:
-    """Return the adjusted Rand index (Hubert and Arabie, 1985) over the nodes that both partitions hold.
-
-    Args:
-        first: int64 [n], -1: in no shard.
-        second: int64 [n].
-    """
+    """Return the adjusted Rand index (Hubert and Arabie, 1985) over the nodes that both partitions, int64 [n], hold."""
     both = (first >= 0) & (second >= 0)
     return float(adjusted_rand_score(first[both].numpy(), second[both].numpy()))

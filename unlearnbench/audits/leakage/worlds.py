@@ -1,4 +1,7 @@
-"""Worlds with and without targets: which targets are present where, and the kept partitions."""
+"""Worlds with and without targets: which targets are present where, and the kept partitions.
+
+Nodes are positions; shapes of `edges` and `shard` as in `features`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from torch import Tensor
 
 from unlearnbench.audits.leakage.features import (
     FEATURES,
+    Neighbourhoods,
     content,
     context,
     less_matched,
@@ -51,25 +55,8 @@ class Worlds:
         return torch.arange(len(self.targets))[:, None].expand(-1, self.count)
 
 
-def eligible(edges: Tensor, num_nodes: int) -> Tensor:
-    """Return the nodes that can be targets, those with two neighbours or more: int64 [m]."""
-    return torch.nonzero(torch.bincount(edges[0], minlength=num_nodes) >= 2)[:, 0]
-
-
-def groups(edges: Tensor, num_nodes: int, targets: Tensor, together: bool) -> Tensor:
-    """Group targets greedily so that no two targets of a group are neighbours.
-
-    Args:
-        edges: int64 [2, E], from `undirected`.
-        num_nodes: n.
-        targets: int64 [T], positions.
-        together: False: every target is its own group.
-
-    Returns:
-        int64 [T].
-    """
-    if not together:
-        return torch.arange(len(targets))
+def groups(edges: Tensor, num_nodes: int, targets: Tensor) -> Tensor:
+    """Group targets, int64 [T], greedily so that no two targets of a group are neighbours: int64 [T]."""
     number = torch.full((num_nodes,), -1, dtype=torch.int64)
     number[targets] = torch.arange(len(targets))
     pairs = number[edges][:, (number[edges] >= 0).all(dim=0)]
@@ -87,14 +74,8 @@ def draw_present(group: Tensor, fold: Tensor, count: int, generator: torch.Gener
 
     Halves are drawn within folds, so that effects of one partition on all targets do not help a classifier.
 
-    Args:
-        group: int64 [T].
-        fold: int64 [T].
-        count: W, even.
-        generator: The random generator.
-
     Returns:
-        bool [T, W].
+        bool [T, W], for `count` = W, even.
     """
     pairs = count // 2
     first = torch.zeros(len(group), pairs, dtype=torch.bool)
@@ -109,35 +90,15 @@ def draw_present(group: Tensor, fold: Tensor, count: int, generator: torch.Gener
 def draw_worlds(
     edges: Tensor, num_nodes: int, wanted: int, count: int, folds: int, together: bool, generator: torch.Generator
 ) -> Worlds:
-    """Draw targets uniformly from the eligible nodes, and in which worlds they are present.
+    """Draw targets uniformly from the nodes with two neighbours or more, and in which worlds they are present.
 
-    Args:
-        edges: int64 [2, E], from `undirected`.
-        num_nodes: n.
-        wanted: T, fewer if fewer nodes are eligible.
-        count: W, even.
-        folds: Number of folds of the cross-validation.
-        together: Whether targets share worlds.
-        generator: The random generator.
+    Fewer targets than `wanted` if there are fewer such nodes. If not `together`, each has its own worlds.
     """
-    pool = eligible(edges, num_nodes)
+    pool = torch.nonzero(torch.bincount(edges[0], minlength=num_nodes) >= 2)[:, 0]
     targets = pool[torch.randperm(len(pool), generator=generator)[:wanted]]
-    group = groups(edges, num_nodes, targets, together)
+    group = groups(edges, num_nodes, targets) if together else torch.arange(len(targets))
     fold = torch.arange(len(targets)) % folds
     return Worlds(targets, group, fold, count, draw_present(group, fold, count, generator))
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """What the attacker observes in all worlds.
-
-    Args:
-        features: float64 [T, W, d], in the order of `FEATURES`.
-        planted: float64 [T, W, d], the same with a planted leak.
-    """
-
-    features: Tensor
-    planted: Tensor
 
 
 def see(
@@ -148,11 +109,8 @@ def see(
     matched: int,
     strength: float,
     generator: torch.Generator,
-) -> Seen:
+) -> tuple[Tensor, Tensor]:
     """Partition all worlds and return features of what is kept, which has no shard of any target.
-
-    In the planted leak, all neighbours of a random share of the targets present in a world are
-    moved into the shard of one of them.
 
     Args:
         graph: The training nodes, on the CPU.
@@ -160,67 +118,50 @@ def see(
         deal: Returns a partition; the number of the seed is that of the world.
         num_shards: S.
         matched: Number of nodes of similar degree that each target is compared with.
-        strength: Share of the planted leak.
+        strength: In the planted leak, all neighbours of this random share of the targets present in
+            a world are moved into the shard of one of them.
         generator: The random generator, for matched nodes and the planted leak.
+
+    Returns:
+        float64 [T, W, d], in the order of `FEATURES`, and the same with the planted leak.
     """
-    edges = undirected(graph.edge_index, graph.num_nodes)
+    n, edges = graph.num_nodes, undirected(graph.edge_index, graph.num_nodes)
     graph = replace(graph, x=torch.nn.functional.normalize(graph.x, dim=1))
     shape = (len(worlds.targets), worlds.count, len(FEATURES))
     features, planted = (torch.zeros(shape, dtype=torch.float64) for _ in range(2))
     for group in torch.unique(worlds.group).tolist():
         at = torch.nonzero(worlds.group == group)[:, 0]
         targets = worlds.targets[at]
-        look = _Look(graph, edges, targets, num_shards, matched, generator)
+        gone = torch.zeros(n, dtype=torch.bool)
+        gone[targets] = True
+        # Without edges to targets: lists hold only nodes of the kept partition.
+        reach = edges[:, ~gone[edges[1]]]
+        own = neighbourhoods(reach, n, targets)
+        choice = matched_nodes(torch.bincount(reach[0], minlength=n), targets, ~gone, matched, generator)
+        others = neighbourhoods(reach, n, choice.flatten())
         for world in range(worlds.count):
             here = worlds.present[at, world]
             shard = deal(targets[~here], group * worlds.count + world).clone()
             shard[targets] = -1
-            features[at, world] = look(shard)
+            features[at, world] = _features(graph, own, others, shard, num_shards)
             marked = here & (torch.rand(len(at), generator=generator) < strength)
-            planted[at, world] = look(gathered(shard, look.own.neighbours, marked))
-    return Seen(features, planted)
+            shard = gathered(shard, own.neighbours, marked)
+            planted[at, world] = _features(graph, own, others, shard, num_shards)
+    return features, planted
 
 
-class _Look:
-    """Computes features of kept partitions for the targets of one group."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        edges: Tensor,
-        targets: Tensor,
-        num_shards: int,
-        matched: int,
-        generator: torch.Generator,
-    ) -> None:
-        self.graph, self.num_shards = graph, num_shards
-        gone = torch.zeros(graph.num_nodes, dtype=torch.bool)
-        gone[targets] = True
-        # Without edges to targets: lists hold only nodes of the kept partition.
-        reach = edges[:, ~gone[edges[1]]]
-        degree = torch.bincount(reach[0], minlength=graph.num_nodes)
-        self.own = neighbourhoods(reach, graph.num_nodes, targets)
-        choice = matched_nodes(degree, targets, ~gone, matched, generator)
-        self.others = neighbourhoods(reach, graph.num_nodes, choice.flatten())
-
-    def __call__(self, shard: Tensor) -> Tensor:
-        own = context(self.own, shard, self.num_shards)
-        others = context(self.others, shard, self.num_shards)
-        graph = self.graph
-        held = content(self.own, shard, graph.x, graph.y, graph.num_classes, self.num_shards)
-        return torch.cat([own, less_matched(own, others), held], dim=1)
+def _features(graph: Graph, own: Neighbourhoods, others: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:
+    around = context(own, shard, num_shards)
+    less = less_matched(around, context(others, shard, num_shards))
+    held = content(own, shard, graph.x, graph.y, graph.num_classes, num_shards)
+    return torch.cat([around, less, held], dim=1)
 
 
 def gathered(shard: Tensor, neighbours: Tensor, marked: Tensor) -> Tensor:
-    """Move all neighbours of marked nodes into the shard of the first of them.
+    """Move all neighbours of marked nodes, bool [m], into the shard of the first of them.
 
-    Args:
-        shard: int64 [n].
-        neighbours: int64 [2, a], (row, neighbour), sorted by row; every row has one.
-        marked: bool [m].
-
-    Returns:
-        int64 [n]; a neighbour of two marked nodes goes to the higher shard.
+    `neighbours` are (row, neighbour), int64 [2, a], sorted by row; every row has one. A neighbour of
+    two marked nodes goes to the higher shard.
     """
     row, node = neighbours
     first = node[torch.searchsorted(row, torch.arange(len(marked)))]

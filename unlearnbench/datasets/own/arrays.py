@@ -12,6 +12,7 @@ from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Split
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys
 
+MASKS = ("train_mask", "val_mask", "test_mask")
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
 MOST_CLASSES = 100_000
@@ -19,14 +20,9 @@ _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def plain_values(name: str, value: Any) -> Any:
-    """Make a tensor that holds its numbers itself, in a type that torch computes with.
+    """Return a tensor of any layout and type as a dense one on the CPU, without gradient; unsigned numbers as int64.
 
-    Args:
-        name: What it is called in the file.
-        value: A tensor of any layout and type; anything else is given back.
-
-    Returns:
-        A dense tensor on the CPU that asks for no gradient; unsigned numbers as int64.
+    Anything but a tensor is returned as it is; `name` is what the value is called in the file.
 
     Raises:
         DataError: It holds no numbers, or one that int64 cannot hold.
@@ -51,10 +47,7 @@ def plain_values(name: str, value: Any) -> Any:
 
 
 def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
-    """Make class labels.
-
-    Args:
-        y: [n] or [n, 1], whole numbers of any type; negative or NaN: no label.
+    """Make class labels of whole numbers of any type, [n] or [n, 1]; negative or NaN means no label.
 
     Returns:
         int64 [n], -1 where there is no label, and what should be said about it.
@@ -68,23 +61,20 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
         raise DataError(
             f"labels have shape {list(y.shape)}: multi-label graphs cannot be used.", "Give every node one class."
         )
-    notes = []
-    absent = torch.isnan(y) if y.is_floating_point() else torch.zeros_like(y, dtype=torch.bool)
     if y.is_complex():
         raise DataError("labels are complex numbers.", "Number the classes 0, 1, ...")
+    notes = []
     if y.is_floating_point():
-        odd = ~absent & ((y != y.round()) | torch.isinf(y))
+        odd = ~torch.isnan(y) & ((y != y.round()) | torch.isinf(y))
         if bool(odd.any()):
             row = int(torch.nonzero(odd)[0])
             raise DataError(f"label {y[row].item():g} in row {row} is not a whole number.", "Number the classes.")
         notes.append(f"labels are {str(y.dtype).removeprefix('torch.')}; all are whole numbers and taken as classes.")
+        y = y.nan_to_num(nan=-1.0).clamp(min=-1)
     if bool((y >= MOST_CLASSES).any()):
         row = int(torch.nonzero(y >= MOST_CLASSES)[0])
         raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")
-    labels = torch.where(absent, -1, y.nan_to_num(nan=-1.0).clamp(min=-1) if y.is_floating_point() else y).to(
-        torch.int64
-    )
-    labels = labels.clamp(min=-1)
+    labels = y.to(torch.int64).clamp(min=-1)
     unlabelled = int((labels < 0).sum())
     if unlabelled == len(labels):
         raise DataError("no node has a label.", "Number the classes 0, 1, ...; negative numbers mean unknown.")
@@ -94,15 +84,9 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
 
 
 def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
-    """Make the columns of `edge_index`.
+    """Make the columns of `edge_index`, int64 [2, E], of whole numbers; an empty one may be of any type.
 
-    Args:
-        edge_index: [2, E], whole numbers; an empty one may be of any type.
-        num_nodes: n.
-        undirected: Whether to add the reverse of every edge that lacks it, and drop duplicates.
-
-    Returns:
-        int64 [2, E].
+    With `undirected`, the reverse of every edge that lacks it is added, and duplicates are dropped.
 
     Raises:
         DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
@@ -132,16 +116,10 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
 
 
 def node_features(x: Tensor | None, edge_index: Tensor, num_nodes: int, features: Features) -> Tensor:
-    """Make node features.
+    """Make node features, float32 [n, F].
 
-    Args:
-        x: [n, F], or none; [n] is one feature.
-        edge_index: int64 [2, E], positions.
-        num_nodes: n.
-        features: `given`: x; `degree`: the number of edges that end in a node; `constant`: 1.
-
-    Returns:
-        float32 [n, F].
+    They are `given` by x, [n, F] or [n] (one feature); or the `degree`, the number of edges that end in a node; or
+    `constant`, 1.
 
     Raises:
         DataError: There are none, and no others were asked for.
@@ -155,19 +133,11 @@ def node_features(x: Tensor | None, edge_index: Tensor, num_nodes: int, features
         raise DataError(f"{what}.", "Add features=degree or features=constant: file:PATH[features=degree].")
     if x.is_complex():
         raise DataError("features are complex numbers.", "Give real numbers.")
-    dense = x.to_dense() if x.layout != torch.strided else x
-    return (dense[:, None] if dense.dim() == 1 else dense).to(torch.float32)
+    return (x[:, None] if x.dim() == 1 else x).to(torch.float32)
 
 
 def node_ids(ids: Tensor | None, num_nodes: int) -> Tensor:
-    """Make node ids.
-
-    Args:
-        ids: Whole numbers, [n], or nothing.
-        num_nodes: n.
-
-    Returns:
-        int64 [n]; 0..n-1 where there are none.
+    """Make node ids, int64 [n]: 0..n-1 where there are none.
 
     Raises:
         DataError: Another shape or type.
@@ -183,11 +153,7 @@ def node_ids(ids: Tensor | None, num_nodes: int) -> Tensor:
 
 
 def number_of_classes(declared: Any, y: Tensor) -> int:
-    """Count the classes: as many as were declared, else one more than the largest label.
-
-    Args:
-        declared: A whole number, a tensor of one, or nothing.
-        y: int64 [n], labels.
+    """Count the classes: as many as declared, by a number or a tensor of one, else one more than the largest label.
 
     Raises:
         DataError: What was declared is no number or smaller than a label allows.
@@ -208,16 +174,12 @@ def number_of_classes(declared: Any, y: Tensor) -> int:
 
 
 def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["folds"] | None) -> Split | None:
-    """Make the split of a graph that comes with masks.
+    """Make the split of a graph that comes with masks, None where the harness's folds are to be used.
 
     Args:
-        masks: `train_mask`, `val_mask`, `test_mask`, each bool [n] or, of K splits, [n, K];
-            or nothing.
+        masks: By the names in `MASKS`, each bool [n] or, of K splits, [n, K]; or empty.
         ids: int64 [n], ids of the nodes.
         choice: Which of K splits; `folds`: none of them.
-
-    Returns:
-        The split, or nothing where the harness's folds are to be used.
 
     Raises:
         DataError: A mask is missing or has another shape.
@@ -226,11 +188,11 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
     if choice == "folds" or (not masks and choice is None):
         return None
     if not masks:
-        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave --split out.")
+        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave `split` out.")
     columns = []
-    for name in ("train_mask", "val_mask", "test_mask"):
+    for name in MASKS:
         if name not in masks:
-            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use --split folds.")
+            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use `split` folds.")
         mask = masks[name]
         mask = mask[:, None] if mask.dim() == 1 else mask
         if mask.dim() != 2 or len(mask) != len(ids):
@@ -245,13 +207,13 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
         )
     (count,) = counts
     if count == 0:
-        raise DataError("the masks hold no split.", "Give one column for each split, or use --split folds.")
+        raise DataError("the masks hold no split.", "Give one column for each split, or use `split` folds.")
     known = "0" if count == 1 else f"0 to {count - 1}"
     if choice is None and count != 1:
         raise UsageError(
-            f"there are {count} splits and none was chosen.", f"Use --split {known}, or --split folds for ten folds."
+            f"there are {count} splits and none was chosen.", f"Use `split` {known}, or `split` folds for ten folds."
         )
     at = choice or 0
     if not 0 <= at < count:
-        raise UsageError(f"split {at} does not exist.", f"Use --split {known}.")
+        raise UsageError(f"split {at} does not exist.", f"Use `split` {known}.")
     return Split(*(ids[mask[:, at]].sort().values for mask in columns))

@@ -12,6 +12,8 @@ from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
+    MASKS,
+    Features,
     class_labels,
     edge_columns,
     node_features,
@@ -24,7 +26,6 @@ from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
 
-MASKS = ("train_mask", "val_mask", "test_mask")
 # What PyG's own Data carries along that says nothing new.
 PLAIN = {"num_nodes", "ptr", "batch"}
 
@@ -48,7 +49,7 @@ class File(Dataset):
         split: int | Literal["folds"] | None = Field(
             None, description="Which of several splits in the masks; folds: the harness's instead."
         )
-        features: Literal["given", "degree", "constant"] = Field(
+        features: Features = Field(
             "given", description="The file's, the number of edges that end in a node, or 1 for all."
         )
         undirected: bool = Field(False, description="Add the reverse of every edge and drop duplicates.")
@@ -64,10 +65,7 @@ class File(Dataset):
         return self._checked(read_graph_file(self._path()), self.recorded_name(self.params))
 
     def of_value(self, data: Any) -> Graph:
-        """Make the graph of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
-
-        Returns:
-            Copies: what becomes of the data later changes nothing here.
+        """Make the graph of copies of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
 
         Raises:
             DataError: As `load`.
@@ -82,8 +80,7 @@ class File(Dataset):
         try:
             graph = self._graph(found)
         except UsageError as error:
-            kind = type(error)
-            raise kind(f"Dataset {name}: {error.message}", error.hint) from None
+            raise type(error)(f"Dataset {name}: {error.message}", error.hint) from None
         return checked_graph(graph, name)
 
     def presence(self, root: Path) -> str:

@@ -18,10 +18,11 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
+from unlearnbench.datasets.own.arrays import MASKS
 from unlearnbench.errors import DataError
 from unlearnbench.records.files import wrong_checksum
 
-ARRAYS = ("x", "y", "edge_index", "ids", "train_mask", "val_mask", "test_mask", "num_classes")
+ARRAYS = ("x", "y", "edge_index", "ids", *MASKS, "num_classes")
 PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
 # Bytes; a smaller file is read at once, so that nothing depends on what becomes of it afterwards.
 MAPPED_FROM = 2**28
@@ -38,14 +39,10 @@ _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 def read_graph_file(path: Path) -> dict[str, Any]:
-    """Read whatever lies at a path.
-
-    Args:
-        path: A `.pt` or `.pth` file, an `.npz` file, or a folder.
+    """Read a `.pt`, `.pth` or `.npz` file or a folder.
 
     Returns:
-        Tensors by the names in `ARRAYS`, and others that the file holds; `y` and `edge_index`
-        are there.
+        Tensors by the names in `ARRAYS`, `y` and `edge_index` among them, and what else the file holds.
 
     Raises:
         DataError: It does not exist, is damaged, of another kind, or lacks labels or edges.
@@ -112,11 +109,7 @@ def _is_mapped(path: Path) -> bool:
 
 
 def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
-    """Return the tensors of a PyG `Data` or a dictionary by name.
-
-    Args:
-        value: What there is.
-        where: Where it comes from, for messages.
+    """Return the tensors of a PyG `Data` or a dictionary by name; `where` it comes from is for messages.
 
     Raises:
         DataError: It is anything else, or something under a name of `ARRAYS` is no tensor.
@@ -182,17 +175,10 @@ def read_tables(folder: Path) -> dict[str, Any]:
     ids = label_ids if features is None else _whole(features, 0, folder / NODES)
     home = folder / (LABELS if features is None else NODES)
     index = pd.Index(ids)
-    if index.has_duplicates:
-        row = int(np.flatnonzero(index.duplicated())[0])
-        raise DataError(f"{home}, row {row + 2}: node {ids[row]} stands there twice.", "Keep one row for each node.")
+    _check_distinct(index, home)
     y = np.full(len(ids), np.nan)
     at = _positions(index, label_ids, folder / LABELS, home)
-    if len(np.unique(at)) != len(at):
-        row = int(np.flatnonzero(pd.Series(at).duplicated())[0])
-        raise DataError(
-            f"{folder / LABELS}, row {row + 2}: node {label_ids[row]} stands there twice.",
-            "Keep one row for each node.",
-        )
+    _check_distinct(pd.Index(label_ids), folder / LABELS)
     y[at] = _numbers(labels.iloc[:, 1], folder / LABELS)
     ends = [_positions(index, _whole(edges, column, folder / EDGES), folder / EDGES, home) for column in (0, 1)]
     found: dict[str, Any] = dict.fromkeys(edges.columns[2:])
@@ -202,6 +188,12 @@ def read_tables(folder: Path) -> dict[str, Any]:
     whole = bool((np.abs(y) < 2**53).all()) and np.array_equal(y, np.rint(y))
     found["y"] = torch.from_numpy(y.astype(np.int64) if whole else y)
     return {**found, "edge_index": torch.from_numpy(np.stack(ends)), "ids": torch.from_numpy(ids)}
+
+
+def _check_distinct(ids: pd.Index[Any], path: Path) -> None:
+    if ids.has_duplicates:
+        row = int(np.flatnonzero(ids.duplicated())[0])
+        raise DataError(f"{path}, row {row + 2}: node {ids[row]} stands there twice.", "Keep one row for each node.")
 
 
 def _table(path: Path, columns: int) -> pd.DataFrame:
@@ -229,12 +221,11 @@ def _numbers(column: pd.Series[Any], path: Path) -> Any:
     wrong = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
     if len(wrong):
         row = int(wrong[0])
-        raise DataError(f"{path}, row {row + 2}: {_shown(column.iloc[row])} is not a number.", "Write numbers.")
+        raise DataError(f"{path}, row {row + 2}: {column.iloc[row]!r} is not a number.", "Write numbers.")
     return numbers.to_numpy(dtype=np.float64)
 
 
 def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
-    """Read ids: int64."""
     column = frame.iloc[:, at]
     if len(column) == 0 or (pd.api.types.is_integer_dtype(column) and column.dtype != np.uint64):
         return column.to_numpy(dtype=np.int64, copy=True)
@@ -248,14 +239,7 @@ def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
     return np.array(ids, dtype=np.int64)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return repr(value)
-    return "an empty field" if pd.isna(value) else str(value)
-
-
 def _positions(index: pd.Index[Any], ids: Any, path: Path, home: Path) -> Any:
-    """Return the positions of ids: int64."""
     at = index.get_indexer(ids)
     unknown = np.flatnonzero(at < 0)
     if len(unknown):

@@ -43,20 +43,12 @@ HEAT = ("#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C
 
 @dataclass(frozen=True)
 class Looks:
-    """How methods are drawn: as they were announced, else as their names give.
-
-    Args:
-        announced: Method to look.
-    """
+    """How methods are drawn: as they were announced, else as their names give."""
 
     announced: Mapping[str, Look]
 
     def of(self, method: str) -> Look:
-        """Return the look of a method, whatever else is drawn beside it.
-
-        Args:
-            method: The name of the component.
-        """
+        """Return the look of a method, whatever else is drawn beside it."""
         if method in self.announced:
             return self.announced[method]
         number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8], "big")
@@ -65,25 +57,20 @@ class Looks:
 
 
 def find_looks(catalogue: Catalogue | None = None) -> Looks:
-    """Collect the looks that plugins announce; the looks of a name that two distributions have are not used.
-
-    Args:
-        catalogue: Where methods are looked up; default: all plugins.
-    """
+    """Collect the looks that plugins announce; the looks of a name that two distributions have are not used."""
     entries = (catalogue or load_catalogue()).entries["unlearner"]
-    alone = {name: found[0].look for name, found in entries.items() if len(found) == 1}
-    return Looks({name: look for name, look in alone.items() if look is not None})
+    return Looks({name: one[0].look for name, one in entries.items() if len(one) == 1 and one[0].look is not None})
 
 
 def luminance(colour: str) -> float:
-    """Give the relative luminance of `#RRGGBB` (WCAG 2.2, definition), from 0 (black) to 1 (white)."""
+    """Return the relative luminance of `#RRGGBB` (WCAG 2.2, definition), from 0 (black) to 1 (white)."""
     shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(one: str, other: str) -> float:
-    """Give the contrast of two colours (WCAG 2.2), from 1 (none) to 21."""
+    """Return the contrast of two colours (WCAG 2.2), from 1 (none) to 21."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.looks import SHAPES, Look
+from unlearnbench.report.extra import check_folder
 from unlearnbench.report.figures.colours import HEAT, INK, SHADES, Looks, find_looks, ink_on
 from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
@@ -35,20 +36,14 @@ def check_figures(folder: Path) -> None:
     Raises:
         UsageError: The folder is a file, or matplotlib is not installed.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is no folder.", "Name a folder for the figures; it is made if it is not there.")
+    check_folder(folder, "the figures")
     matplotlib_module("figure")
 
 
 def write_figures(frame: pd.DataFrame, folder: Path) -> Iterator[Path]:
-    """Draw every figure there are records for, each in both widths and as PNG and PDF.
+    """Draw every figure there are records for, each in both widths and as PNG and PDF; yield each file once written.
 
-    Args:
-        frame: What `load_records` gave.
-        folder: Where to; made if it is not there. Figures of the same names are replaced.
-
-    Yields:
-        Each file once it is written.
+    The folder is made if it is not there; figures of the same names are replaced.
 
     Raises:
         UsageError: See `check_figures`.
@@ -71,11 +66,7 @@ def write_figures(frame: pd.DataFrame, folder: Path) -> Iterator[Path]:
 
 
 def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], Any]]]:
-    """Yield what each figure is of, and what draws it at a width in inches.
-
-    Args:
-        frame: What `load_records` gave.
-    """
+    """Yield what each figure is of, and what draws it at a width in inches."""
     looks = find_looks()
     for group in group_records(frame):
         found = aggregate(group)
@@ -102,14 +93,12 @@ def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
             # A bar that reaches 0 has no left end on this axis: it is cut where the axis ends.
             left = min(one.seconds_sd or 0.0, 0.999 * x)
             spread = None if one.score_sd is None else [100 * one.score_sd]
-            panel.errorbar(
-                [x], [y], yerr=spread, xerr=[[left], [one.seconds_sd or 0.0]], **_marked(looks.of(one.method))
-            )
-            shown[_tagged(one.row, tagged)] = looks.of(one.method)
+            look, right = looks.of(one.method), one.seconds_sd or 0.0
+            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **_marked(look))
+            shown[_tagged(one.row, tagged)] = look
             if one.row in tagged:
-                panel.annotate(
-                    tagged[one.row], (x, y), xytext=(4, 3), textcoords="offset points", fontsize=SMALL, zorder=5
-                )
+                beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
+                panel.annotate(tagged[one.row], (x, y), **beside)
             if one.row == REFERENCE:
                 panel.axvline(x, color=INK, linewidth=0.5, linestyle=":")
                 panel.axhline(y, color=INK, linewidth=0.5, linestyle=":")
@@ -119,8 +108,7 @@ def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
             panel.set_xlim(least / 2, 1.3 * most)
             _tick(panel, "x", least / 2, 1.3 * most)
         # Side by side the panels have one axis.
-        beside = "micro-F1, %" if width < 5 or view == VIEWS[0] else ""
-        _dress(panel, f"view {view}", "unlearning time, s", beside)
+        _dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
     _legend(figure, shown, width)
     return _titled(figure, found.group.name)
 
@@ -162,26 +150,21 @@ def phases_figure(found: Aggregate, looks: Looks, width: float) -> Any:
 
 def shaded() -> dict[float, str]:
     """Map each opacity to the phases that have it."""
-    named: dict[float, list[str]] = {}
-    for phase, shade in SHADES.items():
-        named.setdefault(shade, []).append(phase)
-    return {shade: ", ".join(names) for shade, names in named.items()}
+    return {one: ", ".join(phase for phase, shade in SHADES.items() if shade == one) for one in SHADES.values()}
 
 
 def heat_figure(heat: Heat, width: float) -> Any:
     """Draw mean micro-F1 of every partitioner with every aggregator, a panel a view."""
     size = (len(heat.partitioners), len(heat.aggregators))
     figure, panels = _panels(width, 2, 0.75 + 0.24 * size[0])
-    low, high = min(heat.scores.values(), default=0.0), max(heat.scores.values(), default=0.0)
+    rectangle = matplotlib_module("patches").Rectangle
     for panel, view in zip(panels, VIEWS, strict=True):
         for at, partitioner in enumerate(heat.partitioners):
             for along, aggregator in enumerate(heat.aggregators):
-                score = heat.scores.get((view, partitioner, aggregator))
-                step = 0 if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
-                colour = "#ffffff" if score is None else HEAT[step]
-                tile = matplotlib_module("patches").Rectangle((along, at), 1, 1, facecolor=colour, edgecolor="#ffffff")
-                panel.add_patch(tile)
-                text = "-" if score is None else f"{100 * score:.1f}"
+                place = (view, partitioner, aggregator)
+                step = heat.step(*place)
+                colour, text = ("#ffffff", "-") if step is None else (HEAT[step], f"{100 * heat.scores[place]:.1f}")
+                panel.add_patch(rectangle((along, at), 1, 1, facecolor=colour, edgecolor="#ffffff"))
                 panel.text(along + 0.5, at + 0.5, text, ha="center", va="center", fontsize=SMALL, color=ink_on(colour))
         panel.set(xlim=(0, size[1]), ylim=(size[0], 0))
         panel.set_xticks([at + 0.5 for at in range(size[1])], heat.aggregators, rotation=20, ha="right")
@@ -202,12 +185,8 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
     for row, part in drawn.items():
         seconds, spreads = part["seconds"].astype("float64"), part["sd"].astype("float64")
         low = spreads.fillna(0.0).clip(upper=0.999 * seconds)
-        panel.errorbar(
-            part["deletions"],
-            seconds,
-            yerr=[low, spreads.fillna(0.0)],
-            **_marked(looks.of(names[row])) | {"linestyle": "-"},
-        )
+        marked = _marked(looks.of(names[row])) | {"linestyle": "-"}
+        panel.errorbar(part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **marked)
         even = curve.even.get(row)
         said = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
         shown[said] = looks.of(names[row])
@@ -219,10 +198,10 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
             panel.plot([even], [between(base, even)], "o", markersize=9, markerfacecolor="none", markeredgecolor=INK)
     panel.set_xscale("log")
     panel.set_yscale("log")
-    counts = sorted({int(count) for part in drawn.values() for count in part["deletions"]})
-    means = [float(value) for part in drawn.values() for value in part["seconds"]]
-    tops = [float(value) for part in drawn.values() for value in part["seconds"] + part["sd"].fillna(0.0)]
-    limits = (min(means) / 1.6, max(tops) * 1.2)
+    whole = pd.concat(list(drawn.values()))
+    counts = sorted({int(count) for count in whole["deletions"]})
+    seconds = whole["seconds"].astype("float64")
+    limits = (float(seconds.min()) / 1.6, float((seconds + whole["sd"].astype("float64").fillna(0.0)).max()) * 1.2)
     panel.set_ylim(limits)
     _tick(panel, "y", *limits)
     panel.set_xticks(counts, [str(count) for count in counts])
@@ -232,12 +211,7 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
 
 
 def between(part: pd.DataFrame, count: float) -> float:
-    """Find a height on the straight line between two points of a curve, both axes logarithmic.
-
-    Args:
-        part: Columns `deletions`, in their order, and `seconds`.
-        count: Deletions, within those of the curve.
-    """
+    """Interpolate the seconds of a curve at a number of deletions within it, both axes logarithmic."""
     pairs = list(zip(part["deletions"].astype(float), part["seconds"].astype(float), strict=True))
     for (left, low), (right, high) in itertools.pairwise(pairs):
         if left <= count <= right:
@@ -282,17 +256,16 @@ def _dress(panel: Any, title: str, below: str, beside: str) -> None:
 
 def _legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
     line = matplotlib_module("lines").Line2D
-    handles = [line([], [], label=label, **_plain(look)) for label, look in shown.items()]
+    handles = []
+    for label, look in shown.items():
+        marker = {name: value for name, value in _marked(look).items() if name not in ("ecolor", "elinewidth")}
+        handles.append(line([], [], label=label, **marker))
     longest = max(map(len, shown), default=0)
     columns = max(1, min(most, int(width * 17 / (longest + 5))))
     # Beyond the lines there is room for, the figure grows: it would be drawn over.
     figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(shown) / columns) - 4))
     size = SMALL * min(1.0, width * 17 / (longest + 5))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
-
-
-def _plain(look: Look) -> dict[str, Any]:
-    return {name: value for name, value in _marked(look).items() if name not in ("ecolor", "elinewidth")}
 
 
 def _titled(figure: Any, name: str) -> Any:
@@ -305,9 +278,7 @@ def _named(found: Sequence[tuple[str, Callable[[float], Any]]]) -> Iterator[tupl
     taken: set[str] = set()
     for what, draw in found:
         plain = re.sub(r"[^a-z0-9.]+", "-", what.lower().replace(" %", "pc")).strip("-")[:100]
-        name, number = plain, 1
-        while name in taken:
-            number += 1
-            name = f"{plain}-{number}"
+        others = (f"{plain}-{number}" for number in itertools.count(2))
+        name = next(one for one in itertools.chain([plain], others) if one not in taken)
         taken.add(name)
         yield name, draw

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from unlearnbench.errors import UsageError
-from unlearnbench.registry.requirements import require_module
+from unlearnbench.report.extra import import_extra
 from unlearnbench.report.figures.colours import MOMENTS as MOMENT_COLOURS
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables.poison import MOMENTS
@@ -35,17 +34,11 @@ def check_figure(path: Path) -> None:
 def draw_poison(tables: Sequence[Table], path: Path) -> None:
     """Draw micro-F1 at the moments of the poison: a panel for each dataset, view and model.
 
-    Args:
-        tables: Tables `poison`.
-        path: Where to; what stands there is replaced.
-
     Raises:
         UsageError: See `check_figure`.
     """
     check_figure(path)
-    # No pyplot: it would keep the figure and look for a screen.
-    figure = poison_figure(tables)
-    figure.savefig(path, format=path.suffix[1:].lower(), dpi=150)
+    poison_figure(tables).savefig(path, format=path.suffix[1:].lower(), dpi=150)
 
 
 def poison_figure(tables: Sequence[Table]) -> Any:
@@ -56,6 +49,7 @@ def poison_figure(tables: Sequence[Table]) -> Any:
     height, width = len(VIEWS) * len(datasets), max(map(len, datasets.values()))
     most = max(table.data["method"].nunique() for table in tables)
     size = (max(4.0, width * (1.2 + 0.75 * most)), 0.8 + 2.4 * height)
+    # No pyplot: it would keep the figure and look for a screen.
     figure = matplotlib_module("figure").Figure(figsize=size, layout="constrained")
     panels = figure.subplots(height, width, squeeze=False, sharey="row")
     for panel in panels.flat:
@@ -100,28 +94,14 @@ def _draw_panel(panel: Any, data: pd.DataFrame) -> None:
             linewidth=0.4,
             error_kw={"elinewidth": 0.8, "capsize": 1.5},
         )
-    panel.set_xticks(list(places), [_broken(name) for name in data["method"]], fontsize=7)
+    # Names in several lines: neighbours would overlap.
+    names = [name.replace(" (", "\n(").replace("[", "\n[").replace(",", ",\n") for name in data["method"]]
+    panel.set_xticks(list(places), names, fontsize=7)
     panel.tick_params(axis="y", labelsize=7)
     panel.set_ylim(bottom=0)
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _broken(method: str) -> str:
-    """Break a method's name into lines, so that neighbours do not overlap."""
-    return method.replace(" (", "\n(").replace("[", "\n[").replace(",", ",\n")
-
-
 def matplotlib_module(name: str) -> Any:
-    """Import a module of matplotlib.
-
-    Args:
-        name: Its name below `matplotlib`.
-
-    Raises:
-        UsageError: matplotlib is not installed or cannot be imported.
-    """
-    need = require_module(f"matplotlib.{name}", "unlearnbench[report]")
-    if not need.is_met:
-        why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
-        raise UsageError(f"Figures need matplotlib, which {why}.", f"Install it: {need.remedy}")
-    return import_module(need.module)
+    """Import a module of matplotlib by its name below `matplotlib`; see `import_extra`."""
+    return import_extra(f"matplotlib.{name}", "Figures need matplotlib")

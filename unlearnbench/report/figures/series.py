@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import DataError
-from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.figures.colours import HEAT
+from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
-from unlearnbench.report.frame.record_groups import narrowed
 from unlearnbench.report.frame.timed import quiet_records, timed_records
 from unlearnbench.report.tables.cost import Curve
 from unlearnbench.report.tables.factorial import find_grids, matrix
@@ -39,15 +40,9 @@ PHASES: dict[str, tuple[str, dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """Micro-F1 after the request against unlearning time; means and sample standard deviations.
+    """Micro-F1 (0 to 1) after the request against unlearning time: means and sample standard deviations.
 
-    Args:
-        row: The row of the table.
-        method: The name of its method, which gives it its look.
-        seconds: Mean seconds.
-        seconds_sd: Their spread; None of fewer than two repetitions.
-        score: Mean micro-F1, 0 to 1.
-        score_sd: Its spread.
+    `method` names what gives a row its look; a spread of fewer than two repetitions is None.
     """
 
     row: str
@@ -60,14 +55,7 @@ class Point:
 
 @dataclass(frozen=True)
 class TimeBar:
-    """What a moment in the life of a method took, phase by phase.
-
-    Args:
-        row: The row of the table.
-        method: The name of its method.
-        whole: Mean seconds.
-        parts: Phase to mean seconds; with `other` they are the whole.
-    """
+    """What a moment in the life of a method took, in mean seconds; the parts, `other` among them, are the whole."""
 
     row: str
     method: str
@@ -77,14 +65,9 @@ class TimeBar:
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Micro-F1 of every partitioner with every aggregator.
+    """Micro-F1 of every partitioner (rows) with every aggregator (columns), and its table.
 
-    Args:
-        found: The group.
-        table: The table `factorial`, its matrix.
-        partitioners: Its rows.
-        aggregators: Its columns.
-        scores: (view, partitioner, aggregator) to mean micro-F1, 0 to 1; what has no record is not there.
+    `scores` maps (view, partitioner, aggregator) to mean micro-F1, 0 to 1; what has no record is not there.
     """
 
     found: Aggregate
@@ -92,6 +75,16 @@ class Heat:
     partitioners: Sequence[str]
     aggregators: Sequence[str]
     scores: Mapping[tuple[str, str, str], float]
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The lowest and the highest of all scores, the same for both views; zeros without any."""
+        return min(self.scores.values(), default=0.0), max(self.scores.values(), default=0.0)
+
+    def step(self, view: str, partitioner: str, aggregator: str) -> int | None:
+        """Return which colour of `HEAT` a cell has; None without a score."""
+        score, (low, high) = self.scores.get((view, partitioner, aggregator)), self.limits
+        return None if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
 
 
 def method_names(found: Aggregate) -> dict[str, str]:
@@ -101,20 +94,16 @@ def method_names(found: Aggregate) -> dict[str, str]:
 
 
 def tags(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Number the rows of a figure that share a method, and so its look; others have no tag.
-
-    Args:
-        rows: Row and name of its method, in the order of the figure.
-    """
-    by_method: dict[str, list[str]] = {}
+    """Number the rows of a figure (row, method) that share a method, and so its look; others have no tag."""
+    by_method: defaultdict[str, list[str]] = defaultdict(list)
     for row, method in rows:
-        by_method.setdefault(method, []).append(row)
+        by_method[method].append(row)
     shared = [row for alike in by_method.values() if len(alike) > 1 for row in alike]
     return {row: str(at + 1) for at, row in enumerate(shared)}
 
 
 def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
-    """Give the points of a view, and the rows that have none with the reason."""
+    """Return the points of a view, and the rows that have none with the reason."""
     names, drawn, lacking = method_names(found), [], {}
     for (_, row), status in zip(found.data.iterrows(), shown_statuses(found.data), strict=True):
         score, seconds = row[f"f1_micro_{view}_mean"], row["unlearn_seconds_mean"]
@@ -122,20 +111,16 @@ def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
         if pd.isna(score) or pd.isna(seconds) or seconds <= 0:
             lacking[name] = status or ("no F1" if pd.isna(score) else "no time")
             continue
-        spreads = (_known(row[column]) for column in ("unlearn_seconds_sd", f"f1_micro_{view}_sd"))
-        seconds_sd, score_sd = spreads
+        spreads = [row[column] for column in ("unlearn_seconds_sd", f"f1_micro_{view}_sd")]
+        seconds_sd, score_sd = (None if pd.isna(spread) else float(spread) for spread in spreads)
         drawn.append(Point(name, names[name], float(seconds), seconds_sd, float(score), score_sd))
     return drawn, lacking
 
 
 def stacks(found: Aggregate, moment: str) -> list[TimeBar]:
-    """Give the time of each row at a moment, split by phase.
+    """Return the time of each row at a moment, a key of `PHASES`, split by phase.
 
     A phase stands apart where every timed record has it; the rest of the whole is `other`.
-
-    Args:
-        found: The group.
-        moment: A key of `PHASES`.
     """
     names = method_names(found)
     _, timed, _ = timed_records(found.group)
@@ -146,7 +131,8 @@ def stacks(found: Aggregate, moment: str) -> list[TimeBar]:
         whole = mean(cells[column])
         if whole is None:
             continue
-        parts = {name: value for name, phase in columns.items() if (value := _mean_of_all(cells[phase])) is not None}
+        found_apart = {name: mean(cells[phase]) for name, phase in columns.items() if cells[phase].notna().all()}
+        parts = {name: value for name, value in found_apart.items() if value is not None}
         parts[OTHER] = max(0.0, whole - sum(parts.values()))
         drawn.append(TimeBar(row, names[row], whole, parts))
     return drawn
@@ -155,39 +141,30 @@ def stacks(found: Aggregate, moment: str) -> list[TimeBar]:
 def heats(found: Aggregate) -> list[Heat]:
     """Find the grids of partitioners and aggregators in a group."""
     drawn = []
-    for design in find_grids(found):
-        part = aggregate(narrowed(found.group, set(design.rows.values())))
+    for design, part in find_grids(found):
         try:
             ratio, _ = overlap(part)
         except DataError:  # without a known split nothing can be compared, and the table is refused
             continue
         table = matrix("factorial", part, design, ratio)
         data = table.data[table.data["f1_micro_mean"].notna()]
+        rows = data[["view", "partitioner", "aggregator", "f1_micro_mean"]].itertuples(index=False, name=None)
         scores = {
-            (str(row["view"]), str(row["partitioner"]), str(row["aggregator"])): float(row["f1_micro_mean"])
-            for _, row in data.iterrows()
+            (str(view), str(partitioner), str(aggregator)): float(f1) for view, partitioner, aggregator, f1 in rows
         }
         drawn.append(Heat(part, table, design.levels["partitioner"], design.levels["aggregator"], scores))
     return drawn
 
 
 def lines(found: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """Give the rows of a curve that have two numbers of deletions or more, and name those that have one."""
+    """Return the rows of a curve that have two numbers of deletions or more, and name those that have one."""
     parts = {str(row): part for row, part in found.data[found.data["seconds"].notna()].groupby("method", sort=False)}
     drawn = {row: part for row, part in parts.items() if len(part) > 1}
     return drawn, [row for row in parts if row not in drawn]
 
 
 def panel_facets(found: Aggregate) -> dict[str, Any]:
-    """Give what sets a group apart beside its dataset and model, as plain values."""
+    """Return what sets a group apart beside its dataset and model, as plain values."""
     facets = found.group.facets
     whole = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}
     return {**whole, "device": facets["device"]}
-
-
-def _mean_of_all(values: pd.Series[Any]) -> float | None:
-    return mean(values) if values.notna().all() else None
-
-
-def _known(value: Any) -> float | None:
-    return None if pd.isna(value) else float(value)

@@ -38,11 +38,7 @@ def is_quiet(cells: pd.DataFrame) -> pd.Series[bool]:
 
 
 def quiet_records(cells: pd.DataFrame) -> pd.DataFrame:
-    """Leave out of one method's records those of a busy machine, if `QUIET_ENOUGH` others remain.
-
-    Args:
-        cells: One row a repetition.
-    """
+    """Leave out of one method's records those of a busy machine, if `QUIET_ENOUGH` others remain."""
     quiet = cells[is_quiet(cells)]
     return quiet if len(quiet) >= QUIET_ENOUGH else cells
 
@@ -57,10 +53,6 @@ class Pair(NamedTuple):
 
 def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
     """Pair the unlearning times of two methods by repetition, quiet ones alone if there are `QUIET_ENOUGH`.
-
-    Args:
-        cells: One method's timed records.
-        others: The other's.
 
     Returns:
         In the order of repetitions; 0 never stands for a time.

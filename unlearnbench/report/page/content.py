@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.figures.colours import HEAT, Looks, find_looks
+from unlearnbench.report.figures.colours import Looks, find_looks
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
-from unlearnbench.report.page.rows import HEADS, build_board
-from unlearnbench.report.page.sources import record_columns, record_rows
+from unlearnbench.report.page.rows import HEADS, RECORD_COLUMNS, build_board, record_rows, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
 from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
 
+PLACED = ("dataset", "model", "protocol")
+
 
 @dataclass(frozen=True, eq=False)
 class PageSource:
-    """Where the page comes from.
+    """The results folder as the user wrote it, and what is known of its machines.
 
-    Args:
-        name: The results folder as the user wrote it.
-        base: What leads from the page to the results folder, with `/` at its end; None: records are named, not linked.
-        machines: Machine to what is known of it.
+    `base` leads from the page to the results folder, with `/` at its end; None: records are named, not linked.
     """
 
     name: str = "results"
@@ -38,30 +37,20 @@ class PageSource:
 
 
 def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> dict[str, Any]:
-    """Gather what the template shows.
-
-    Args:
-        frame: What `load_records` gave.
-        audits: What `load_audits` gave, if there are any.
-        source: Where both come from.
-
-    Returns:
-        The names that the template knows; `drawn` is what its scripts read.
-    """
+    """Gather the names that the template knows; `drawn` is what its scripts read."""
     looks = find_looks()
     found = [aggregate(group) for group in group_records(frame)]
     protocols = _protocols(found)
     board, groups, matrices = [], [], []
     for number, one in enumerate(found):
         rows, notes = build_board(number, one, looks)
-        facets = one.group.facets
-        place = {"dataset": facets["dataset"], "model": facets["model"], "protocol": protocols[number]}
+        place = {name: one.group.facets[name] for name in ("dataset", "model")} | {"protocol": protocols[number]}
         sources = record_rows(one)
         board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
         groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one, looks)})
         matrices += [{**place, **_matrix(heat)} for heat in heats(one)]
     curves = [one for one in find_curves(frame) if lines(one)[0]]
-    names = {facet: sorted({group[facet] for group in groups}) for facet in ("dataset", "model", "protocol")}
+    names = {facet: sorted({group[facet] for group in groups}) for facet in PLACED}
     return {
         "source": source.name,
         "heads": HEADS,
@@ -80,12 +69,11 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
             "heads": [{"name": h.name, "title": h.title, "view": h.view, "first": h.best_first} for h in HEADS],
             "values": [row["values"] for row in board],
             "counted": [head.counted for head in HEADS],
-            "columns": record_columns(),
+            "columns": RECORD_COLUMNS,
             "sources": [row["sources"] for row in board],
             "base": source.base,
             "groups": [
-                {key: group[key] for key in ("name", "dataset", "model", "protocol", "points", "lacking", "stacks")}
-                for group in groups
+                {key: group[key] for key in ("name", *PLACED, "points", "lacking", "stacks")} for group in groups
             ],
             "of": [row["group"] for row in board],
             "curves": [_curve(one, looks) for one in curves],
@@ -103,30 +91,26 @@ def _protocols(found: Sequence[Aggregate]) -> list[str]:
 
 def _first(board: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Choose what the page shows first: the group with the most records."""
-    sizes: dict[tuple[str, str, str], int] = {}
+    sizes: Counter[Any] = Counter()
     for row in board:
-        place = (row["dataset"], row["model"], row["protocol"])
-        sizes[place] = sizes.get(place, 0) + len(row["sources"])
-    dataset, model, protocol = min(sizes, key=lambda place: (-sizes[place], place))
-    return {"dataset": dataset, "model": model, "protocol": protocol}
+        sizes[tuple(row[facet] for facet in PLACED)] += len(row["sources"])
+    return dict(zip(PLACED, min(sizes, key=lambda place: (-sizes[place], place)), strict=True))
 
 
 def _drawn(found: Aggregate, looks: Looks) -> dict[str, Any]:
-    """Give what figures of a group show; colours and shapes stand with each row."""
+    """Return what figures of a group show; colours and shapes stand with each row."""
     by_view, lacking = {}, {}
     for view in VIEWS:
         drawn, lacking[view] = points(found, view)
         by_view[view] = [
-            {
-                **_look(looks, one.row, one.method),
-                "x": _pair(one.seconds, one.seconds_sd),
-                "y": _pair(one.score, one.score_sd),
-            }
+            _look(looks, one.row, one.method)
+            | {"x": [_short(one.seconds), _short(one.seconds_sd)], "y": [_short(one.score), _short(one.score_sd)]}
             for one in drawn
         ]
     layers = {
         moment: [
-            {**_look(looks, one.row, one.method), "whole": _short(one.whole), "parts": _shortened(one.parts)}
+            _look(looks, one.row, one.method)
+            | {"whole": _short(one.whole), "parts": {name: _short(value) for name, value in one.parts.items()}}
             for one in stacks(found, moment)
         ]
         for moment in PHASES
@@ -140,10 +124,7 @@ def _curve(found: Curve, looks: Looks) -> dict[str, Any]:
     tagged = tags((row, names[row]) for row in drawn)
     shown = []
     for row, part in drawn.items():
-        line = [
-            [int(one["deletions"]), _short(one["seconds"]), None if pd.isna(one["sd"]) else _short(one["sd"])]
-            for _, one in part.iterrows()
-        ]
+        line = [[int(one["deletions"]), _short(one["seconds"]), _short(one["sd"])] for _, one in part.iterrows()]
         even = found.even.get(row)
         said = shown_even(even) if row in found.even else ""
         shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
@@ -151,43 +132,36 @@ def _curve(found: Curve, looks: Looks) -> dict[str, Any]:
 
 
 def _matrix(heat: Heat) -> dict[str, Any]:
-    """Give a matrix with a step of the heat for each cell; white to black of all its cells in both views."""
-    low, high = min(heat.scores.values(), default=0.0), max(heat.scores.values(), default=0.0)
-    views = {}
-    for view in VIEWS:
-        lines = []
-        for at, (_, line) in enumerate(heat.table.shown.iterrows()):
-            if line["view"] != view:
-                continue
-            cells = []
-            for name in heat.aggregators:
-                score = heat.scores.get((view, line["partitioner"], name))
-                step = None if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
-                cells.append({"text": line[name], "step": step, "marked": (at, name) in heat.table.marked})
-            lines.append({"partitioner": line["partitioner"], "cells": cells})
-        views[view] = lines
+    """Return a matrix with a step of the heat for each cell."""
+    views: dict[str, list[dict[str, Any]]] = {view: [] for view in VIEWS}
+    for at, (_, line) in enumerate(heat.table.shown.iterrows()):
+        view, partitioner = line["view"], line["partitioner"]
+        cells = [
+            {"text": line[one], "step": heat.step(view, partitioner, one), "marked": (at, one) in heat.table.marked}
+            for one in heat.aggregators
+        ]
+        views[view].append({"partitioner": partitioner, "cells": cells})
+    low, high = heat.limits
     return {"table": heat.table, "aggregators": heat.aggregators, "views": views, "low": low, "high": high}
 
 
 def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
-    """Give for each place its verdicts, what the gate let through, and the scores."""
-    places = []
+    """Return for each place its verdicts, what the gate let through, and the scores."""
+    places, command = [], command_note(source, "audits")
     for _, part in audits.groupby(list(PLACE), sort=False):
-        command = command_note(source, "audits")
         verdicts, *scores = [replace(table, notes=(*table.notes, command)) for table in audit_tables(part)]
-        gate = part[(part["audit"].str.partition(" ")[0] == GATE) & (part["measure"] != "")]
-        judged = part["audit"].str.partition(" ")[0].isin(GATED).any()
-        first = part.iloc[0]
+        names = part["audit"].str.partition(" ")[0]
+        gate = part[(names == GATE) & (part["measure"] != "")]
         places.append(
             {
-                **{facet: str(first[facet]) for facet in ("dataset", "model", "protocol", "forget")},
+                **{facet: str(part.iloc[0][facet]) for facet in (*PLACED, "forget")},
                 "verdicts": verdicts,
                 "scores": scores,
                 "gate": [
                     {"measure": str(measure), "state": ", ".join(sorted(set(rows["state"]))), "note": _notes(rows)}
                     for measure, rows in gate.groupby("measure", sort=False)
                 ],
-                "lacks_gate": bool(judged) and gate.empty,
+                "lacks_gate": bool(names.isin(GATED).any()) and gate.empty,
             }
         )
     return places
@@ -198,7 +172,6 @@ def _notes(rows: pd.DataFrame) -> str:
 
 
 def _provenance(frame: pd.DataFrame, source: PageSource) -> dict[str, Any]:
-    """Say where the records come from."""
     whole = frame.drop_duplicates(["machine", "key", "status"])
     packages = whole["packages"].value_counts()
     started = sorted(value for value in whole["started"] if value)
@@ -214,7 +187,7 @@ def _provenance(frame: pd.DataFrame, source: PageSource) -> dict[str, Any]:
 
 
 def table_rows(table: Table) -> list[list[tuple[str, bool]]]:
-    """Give the cells of a table, each with whether it stands out."""
+    """Return the cells of a table, each with whether it stands out."""
     columns = list(table.shown.columns)
     return [
         [(str(cell), (at, name) in table.marked) for name, cell in zip(columns, line, strict=True)]
@@ -222,18 +195,10 @@ def table_rows(table: Table) -> list[list[tuple[str, bool]]]:
     ]
 
 
-def _look(looks: Looks, row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, str]:
+def _look(looks: Looks, row: str, method: str, tagged: Mapping[str, str] | None = None) -> dict[str, Any]:
     one, tag = looks.of(method), (tagged or {}).get(row, "")
     return {"name": row, "colour": one.colour, "shape": one.shape} | ({"tag": tag} if tag else {})
 
 
-def _pair(value: float, spread: float | None) -> list[float | None]:
-    return [_short(value), None if spread is None else _short(spread)]
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")
-
-
-def _shortened(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: _short(value) for name, value in values.items()}
+def _short(value: float | None) -> float | None:
+    return short(value, 5)

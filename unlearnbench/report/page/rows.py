@@ -1,29 +1,33 @@
-"""The leaderboard of the page: the cells of the tables, side by side for all groups."""
+"""The leaderboard of the page: the cells of the tables side by side for all groups, and the records behind each."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
 from unlearnbench.errors import DataError
+from unlearnbench.records.files import safe_name
+from unlearnbench.records.record import FAILURES
 from unlearnbench.report.figures.colours import Looks
 from unlearnbench.report.figures.series import method_names
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.timed import quiet_records, timed_records
 from unlearnbench.report.tables.columns import SUMMARY
 from unlearnbench.report.tables.comparison import ComparisonTable, noop_notes
 
 
 @dataclass(frozen=True)
 class ColumnHead:
-    """A column of numbers.
+    """A column of numbers, and the name that sorts by it.
 
     Args:
-        name: What sorts by it.
-        title: Its head.
         table: The table its text comes from: `summary` or `comparison`.
         text: The column of that table.
         value: The column of the raw numbers that it is sorted by.
@@ -33,7 +37,6 @@ class ColumnHead:
     """
 
     name: str
-    title: str
     table: str
     text: str
     value: str
@@ -41,43 +44,33 @@ class ColumnHead:
     view: str = ""
     best_first: int = 1
 
+    @property
+    def title(self) -> str:
+        """The head of the column."""
+        return self.text if self.table == "summary" else f"{self.text}, points"
+
 
 HEADS = (
-    ColumnHead("n", "n", "summary", "n", "n", "score", best_first=-1),
+    ColumnHead("n", "summary", "n", "n", "score", best_first=-1),
     *(
         head
         for view in VIEWS
         for head in (
-            ColumnHead(
-                f"f1-{view}",
-                f"F1 {view} %",
-                "summary",
-                f"F1 {view} %",
-                f"f1_micro_{view}_mean",
-                "score",
-                view,
-                best_first=-1,
-            ),
-            ColumnHead(
-                f"best-{view}", f"{view}: to best, points", "comparison", f"{view}: to best", view, "score", view, -1
-            ),
+            ColumnHead(f"f1-{view}", "summary", f"F1 {view} %", f"f1_micro_{view}_mean", "score", view, -1),
+            ColumnHead(f"best-{view}", "comparison", f"{view}: to best", view, "score", view, -1),
         )
     ),
-    ColumnHead("seconds", "unlearn s", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
-    ColumnHead("ratio", "x of Retrain", "summary", "x of Retrain", "times_retrain", "time"),
-    ColumnHead("hit", "shards hit", "summary", "shards hit", "shards_hit", "time"),
-    ColumnHead("peak", "peak MiB", "summary", "peak MiB", "peak_mib", "time"),
+    ColumnHead("seconds", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
+    ColumnHead("ratio", "summary", "relative to Retrain", "times_retrain", "time"),
+    ColumnHead("hit", "summary", "shards hit", "shards_hit", "time"),
+    ColumnHead("peak", "summary", "peak MiB", "peak_mib", "time"),
 )
+RECORD_COLUMNS = ("path", "status", "seed", "repetition", *VIEWS, "seconds", "quiet", "score", "time", "started")
+"""What `record_rows` holds of each record."""
 
 
 def build_board(number: int, found: Aggregate, looks: Looks) -> tuple[list[dict[str, Any]], list[str]]:
-    """Give the rows of one group, texts as in the tables, and what must be said of them, each sentence once.
-
-    Args:
-        number: Which group it is on the page.
-        found: The group.
-        looks: How methods are drawn.
-    """
+    """Return the rows of the group with this number on the page, texts as in the tables, and their notes."""
     summary = SUMMARY.build("summary", found)
     said, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
     marked: frozenset[tuple[int, str]] = frozenset()
@@ -102,16 +95,10 @@ def build_board(number: int, found: Aggregate, looks: Looks) -> tuple[list[dict[
                 "shape": one.shape,
                 "status": str(summary.shown.iloc[at].get("status", "")),
                 "cells": [
-                    {
-                        "head": head,
-                        "text": str(shown[head.table].get(head.text, "")),
-                        "marked": (at, head.text) in marked,
-                    }
-                    for head in HEADS
+                    {"head": h, "text": str(shown[h.table].get(h.text, "")), "marked": (at, h.text) in marked}
+                    for h in HEADS
                 ],
-                "values": [
-                    _number(raw[head.value] if head.table == "summary" else to_best.get(head.value)) for head in HEADS
-                ],
+                "values": [short(raw[h.value] if h.table == "summary" else to_best.get(h.value)) for h in HEADS],
             }
         )
     return board, list(dict.fromkeys(said))
@@ -127,5 +114,46 @@ def _to_best(data: pd.DataFrame, row: str) -> dict[str, float]:
     }
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else float(f"{float(value):.6g}")
+def short(value: Any, digits: int = 6) -> float | None:
+    """Round to significant digits; None for what is missing."""
+    return None if value is None or pd.isna(value) else float(f"{float(value):.{digits}g}")
+
+
+def record_rows(found: Aggregate) -> dict[str, list[list[Any]]]:
+    """Map each row of a group to its records, failed ones too, in the order of `RECORD_COLUMNS`.
+
+    `path` leads from the results folder to the file; `score` and `time`: whether the means of F1 and of
+    times are made of it.
+    """
+    chosen = found.chosen[found.chosen["status"] == "ok"]
+    _, timed, _ = timed_records(found.group)
+    timed = pd.concat([quiet_records(part) for _, part in timed.groupby("row")]) if len(timed) else timed
+    scored, clocked = (set(zip(part["machine"], part["key"], strict=True)) for part in (chosen, timed))
+    listed: defaultdict[str, list[list[Any]]] = defaultdict(list)
+    for (row, *_), views in found.group.frame.groupby(["row", *UNIT, "machine", "key", "status"], sort=True):
+        first = views.iloc[0]
+        by_view = dict(zip(views["view"], views["f1_micro"], strict=True))
+        failed = first["status"] in FAILURES
+        place = (first["machine"], first["key"])
+        listed[str(row)].append(
+            [
+                _path(first),
+                f"{first['status']}: {first['error_type']}" if first["error_type"] else str(first["status"]),
+                int(first["seed"]),
+                int(first["repetition"]),
+                *(None if failed else short(by_view.get(view)) for view in VIEWS),
+                short(first["unlearn_seconds"]),
+                None if pd.isna(first["exclusive"]) else int(first["exclusive"]),
+                int(not failed and place in scored),
+                int(not failed and place in clocked),
+                str(first["started"])[:16],
+            ]
+        )
+    return listed
+
+
+def _path(row: pd.Series[Any]) -> str:
+    """Return where a record lies below the results folder, as the store writes it and as a link needs it."""
+    folders = (safe_name(str(row[name])) for name in ("machine", "dataset", "method_name"))
+    file = f"{row['key']}{'.error' if row['status'] in FAILURES else ''}.json"
+    return quote("/".join(("records", *folders, file)))

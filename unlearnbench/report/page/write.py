@@ -7,16 +7,14 @@ import hashlib
 import json
 import os
 import re
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import UsageError
 from unlearnbench.records.files import write_whole
-from unlearnbench.registry.requirements import require_module
+from unlearnbench.report.extra import check_folder, import_extra
 from unlearnbench.report.figures.colours import HEAT, SHADES, ink_on
 from unlearnbench.report.figures.series import OTHER, PHASES
 from unlearnbench.report.frame.frame import results_root
@@ -32,26 +30,15 @@ def check_page(folder: Path) -> None:
     Raises:
         UsageError: The folder is a file, or jinja2 is not installed.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is no folder.", "Name a folder for the page; it is made if it is not there.")
+    check_folder(folder, "the page")
     _jinja()
 
 
 def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, folder: Path, source: str = "") -> Path:
-    """Write the page of a results folder.
+    """Write the page of a results folder, and return its path; a page that stands there is replaced.
 
     Records are linked where the page lies in the results folder or above it, so that both can be moved together;
-    elsewhere they are named.
-
-    Args:
-        results: The results folder.
-        frame: What `load_records` gave of it.
-        audits: What `load_audits` gave, if there are any.
-        folder: Where the page goes; made if it is not there. A page that stands there is replaced.
-        source: The folder and what was selected of it, as on a command line.
-
-    Returns:
-        The file.
+    elsewhere they are named. `source` is the results folder and what was selected of it, as on a command line.
 
     Raises:
         UsageError: See `check_page`.
@@ -66,13 +53,7 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
 
 
 def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> str:
-    """Make the page: the same text of the same records.
-
-    Args:
-        frame: What `load_records` gave.
-        audits: What `load_audits` gave, if there are any.
-        source: Where both come from.
-    """
+    """Make the page: the same text of the same records."""
     jinja, style, script = _jinja(), _style(), _script()
     environment = jinja.Environment(
         loader=jinja.FunctionLoader(_read),
@@ -84,7 +65,8 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSour
     environment.filters["breakable"] = _breakable
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     content = build_content(frame, audits, source)
-    content["drawn"] |= {"shades": SHADES, "phases": _phases()}
+    phases = {moment: [*parts, OTHER] for moment, (_, parts) in PHASES.items()}
+    content["drawn"] |= {"shades": SHADES, "phases": phases}
     text: str = environment.get_template("page.html").render(
         content,
         style=jinja.utils.markupsafe.Markup(style),
@@ -101,12 +83,8 @@ def _breakable(text: Any) -> Any:
     return markup.Markup("<wbr>").join(markup.escape(part) for part in re.split(r"(?<=[\[=,])(?=\w)", str(text)))
 
 
-def _phases() -> dict[str, list[str]]:
-    return {moment: [*parts, OTHER] for moment, (_, parts) in PHASES.items()}
-
-
 def _way(folder: Path, root: Path) -> str | None:
-    """Give what leads from the page to the results folder, unless that would name folders outside of both."""
+    """Return what leads from the page to the results folder, unless that would name folders outside of both."""
     here, there = folder.resolve(), root.resolve()
     if not (here.is_relative_to(there) or there.is_relative_to(here)):
         return None
@@ -132,8 +110,4 @@ def _read(name: str) -> str:
 
 
 def _jinja() -> Any:
-    need = require_module("jinja2", "unlearnbench[report]")
-    if not need.is_met:
-        why = f"cannot be imported: {need.reason}" if need.reason else "is not installed"
-        raise UsageError(f"The page needs jinja2, which {why}.", f"Install it: {need.remedy}")
-    return import_module(need.module)
+    return import_extra("jinja2", "The page needs jinja2")

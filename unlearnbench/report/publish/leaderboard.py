@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ from unlearnbench.statistics.averages import mean
 
 OVERALL = "all.csv"
 AUDITS = "audits.csv"
-FACETS = ["protocol", "protocol_version", "forget", "training", "device"]
 _REMEDY = "Make it anew: unlearnbench leaderboard build."
 
 
@@ -31,14 +32,7 @@ def build(results: Path, out: Path) -> list[Path]:
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
     row per score of an audit. Files of an earlier
-    leaderboard that would not be written now are removed.
-
-    Args:
-        results: A folder with a folder `records` in it, or that folder.
-        out: The folder of the leaderboard.
-
-    Returns:
-        The files, in the order of their names.
+    leaderboard that would not be written now are removed. The paths come back in the order of names.
 
     Raises:
         NothingMatchedError: There is no record.
@@ -61,8 +55,7 @@ def verify(results: Path, out: Path) -> None:
 
     Raises:
         NothingMatchedError: There is no record.
-        UnlearnbenchError: Names the first file that is missing, too many or different, and the
-            line.
+        UnlearnbenchError: Names the first file that is missing, too many or different, and the line.
     """
     files = contents(results)
     standing = _standing(out)
@@ -86,15 +79,14 @@ def contents(results: Path) -> dict[str, bytes]:
     if any(record.is_audit and not record.is_failure for record in whole):
         texts[AUDITS] = csv_text(raw(audit_frame_of(record for record in whole if not record.is_failure)))
     records = [record for record in whole if not record.is_audit]
-    if not records:
-        return {name: text.encode("utf-8") for name, text in texts.items()}
-    found = [aggregate(group) for group in group_records(frame_of(records))]
-    by_file: dict[str, list[pd.DataFrame]] = {}
-    for one in found:
-        name = f"{safe_name(one.group.facets['protocol'])}/{safe_name(one.group.facets['dataset'])}.csv"
-        by_file.setdefault(name, []).append(_rows(one))
-    texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
-    texts[OVERALL] = csv_text(_overall(found))
+    if records:
+        found = [aggregate(group) for group in group_records(frame_of(records))]
+        by_file: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
+        for one in found:
+            protocol, dataset = (safe_name(one.group.facets[name]) for name in ("protocol", "dataset"))
+            by_file[f"{protocol}/{dataset}.csv"].append(_rows(one))
+        texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
+        texts[OVERALL] = csv_text(_overall(found))
     return {name: texts[name].encode("utf-8") for name in sorted(texts)}
 
 
@@ -104,21 +96,17 @@ def _standing(out: Path) -> list[str]:
 
 def _first_difference(found: bytes, expected: bytes) -> str:
     has, wants = found.decode("utf-8", "replace").split("\n"), expected.decode("utf-8").split("\n")
-    for number in range(max(len(has), len(wants))):
-        old = has[number] if number < len(has) else None
-        new = wants[number] if number < len(wants) else None
-        if old != new:
-            shown = ["the end of the file" if line is None else repr(line) for line in (old, new)]
-            return f"{number + 1}: has {shown[0]}, its records give {shown[1]}"
-    raise AssertionError("the contents are equal")
+    pairs = enumerate(itertools.zip_longest(has, wants), start=1)
+    number, lines = next((number, lines) for number, lines in pairs if lines[0] != lines[1])
+    old, new = ("the end of the file" if line is None else repr(line) for line in lines)
+    return f"{number}: has {old}, its records give {new}"
 
 
 def _facets(one: Aggregate) -> dict[str, str]:
     facets = one.group.facets
-    protocol = json.loads(facets["protocol_config"])
     return {
         "protocol": facets["protocol"],
-        "protocol_version": str(protocol.get("version", "")),
+        "protocol_version": str(json.loads(facets["protocol_config"]).get("version", "")),
         "forget": facets["forget"],
         "training": facets["training_config"],
         "device": facets["device"],
@@ -126,43 +114,38 @@ def _facets(one: Aggregate) -> dict[str, str]:
 
 
 def _rows(one: Aggregate) -> pd.DataFrame:
-    """Give one row per method and view."""
+    """Return one row per method and view."""
+    facets = one.group.facets
     ok = one.chosen[one.chosen["status"] == "ok"]
     torch = {str(name): " ".join(sorted(set(part["torch"]))) for name, part in ok.groupby("row")}
+    spread = ("mean", "sd")
+    times = [f"{name}_{stat}" for name in ("unlearn_seconds", "partition_seconds", "train_seconds") for stat in spread]
+    times += ["times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"]
+    times += [name for name in one.data.columns if name.endswith(("peak_gpu_mib", "peak_rss_mib"))]
     rows = []
     for _, row in one.data.iterrows():
         for view in VIEWS:
-            line: dict[str, Any] = _facets(one) | {"dataset_sha256": one.group.facets["dataset_sha256"]}
-            line |= {"model": one.group.facets["model"], "method": row["method"], "view": view}
-            line |= {"n": row["n"], "expected": row["expected"]} | {name: row[name] for name in STATUSES}
-            for metric in METRICS:
-                line[f"{metric}_mean"], line[f"{metric}_sd"] = row[f"{metric}_{view}_mean"], row[f"{metric}_{view}_sd"]
-            for name in ("unlearn_seconds", "partition_seconds", "train_seconds"):
-                line[f"{name}_mean"], line[f"{name}_sd"] = row[f"{name}_mean"], row[f"{name}_sd"]
-            for name in ("times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"):
-                line[name] = row[name]
-            line |= {
-                name: row[name] for name in row.index if name.endswith("peak_gpu_mib") or name.endswith("peak_rss_mib")
-            }
+            line: dict[str, Any] = _facets(one) | {name: facets[name] for name in ("dataset_sha256", "model")}
+            line |= {"method": row["method"], "view": view}
+            line |= {name: row[name] for name in ("n", "expected", *STATUSES)}
+            line |= {f"{metric}_{stat}": row[f"{metric}_{view}_{stat}"] for metric in METRICS for stat in spread}
+            line |= {name: row[name] for name in times}
             line |= {"time_machine": one.machine, "torch": torch.get(row["method"], "")}
-            line |= {name: one.group.facets[name] for name in ("dataset_config", "model_config")}
-            line["method_config"] = row["method_config"]
-            rows.append(line)
+            line |= {name: facets[name] for name in ("dataset_config", "model_config")}
+            rows.append({**line, "method_config": row["method_config"]})
     return pd.DataFrame(rows)
 
 
 def _overall(found: Sequence[Aggregate]) -> pd.DataFrame:
-    """Give one row per protocol, training, device, method and view, ranked where coverage is complete.
+    """Return one row per protocol, training, device, method and view, ranked where coverage is complete.
 
     `overall` is the mean F1 over every (dataset, model) pair that any method has; it is blank
     unless the method has every repetition of every pair.
     """
-    blocks: dict[str, list[Aggregate]] = {}
+    blocks: defaultdict[str, list[Aggregate]] = defaultdict(list)
     for one in found:
-        key = json.dumps(
-            [one.group.facets["protocol_config"], one.group.facets["other_config"], *_facets(one).values()]
-        )
-        blocks.setdefault(key, []).append(one)
+        facets = one.group.facets
+        blocks[json.dumps([facets["protocol_config"], facets["other_config"], *_facets(one).values()])].append(one)
     rows: list[dict[str, Any]] = []
     for key in sorted(blocks):
         for view in VIEWS:
@@ -181,27 +164,18 @@ def _methods(block: Sequence[Aggregate]) -> list[str]:
 
 
 def _overall_row(block: Sequence[Aggregate], config: str, view: str) -> dict[str, Any]:
-    scores: list[float] = []
-    covered, name, parts = 0, "", []
-    for one in block:
-        mine = one.data[one.data["method_config"] == config]
-        if mine.empty:
-            continue
-        row = mine.iloc[0]
-        name = str(row["method"])
-        column = f"f1_micro_{view}"
-        if row[f"{column}_n"] == row["expected"]:
-            covered += 1
-            scores.append(float(row[f"{column}_mean"]))
-        parts.append(f"{one.group.facets['dataset']}/{one.group.facets['model']}")
-    complete = covered == len(block)
+    column = f"f1_micro_{view}"
+    mine = [
+        (one.group.facets, row) for one in block for _, row in one.data.iterrows() if row["method_config"] == config
+    ]
+    scores = [float(row[f"{column}_mean"]) for _, row in mine if row[f"{column}_n"] == row["expected"]]
     return {
         **_facets(block[0]),
-        "method": name,
+        "method": str(mine[-1][1]["method"]),
         "view": view,
-        "coverage": f"{covered}/{len(block)}",
-        "overall": mean(scores) if complete else None,
+        "coverage": f"{len(scores)}/{len(block)}",
+        "overall": mean(scores) if len(scores) == len(block) else None,
         "rank": None,
-        "covers": " ".join(sorted(parts)),
+        "covers": " ".join(sorted(f"{facets['dataset']}/{facets['model']}" for facets, _ in mine)),
         "method_config": config,
     }

@@ -35,10 +35,9 @@ COMPARED = ("status", "requests", "claim", "partition", "digests", "metrics", "c
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What came of computing a cell again.
+    """What came of computing the cell of a record again.
 
     Args:
-        record: What was claimed.
         different: Places that differ, with what the record has and what came out here.
         reasons: Why they may differ.
         refusal: Why the cell could not be computed here; empty: it was.
@@ -51,11 +50,11 @@ class Recomputed:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether it was computed and is the same."""
+        """Whether it was computed and is the same."""
         return not (self.different or self.refusal)
 
     def lines(self) -> list[str]:
-        """Say it."""
+        """Return it in words: a headline, and what differs and why."""
         cell = self.record.cell
         what = f"{self.record.key} {cell['dataset']['name']} {cell['model']['name']} {self.record.label}"
         what += f" repetition {cell['repetition']} of {self.record.machine}"
@@ -66,8 +65,8 @@ class Recomputed:
         shown = [f"  {place}: {_said(old)}, here {_said(new)}" for place, old, new in self.different[:5]]
         more = len(self.different) - len(shown)
         why = "; ".join(self.reasons) or "nothing that is recorded explains it: same kind of machine, same versions"
-        more_line = [f"  and {more} more"] if more else []
-        return [f"different: {what}: {len(self.different)} values", *shown, *more_line, f"  why it may be: {why}."]
+        shown += [f"  and {more} more"] if more else []
+        return [f"different: {what}: {len(self.different)} values", *shown, f"  why it may be: {why}."]
 
 
 def recompute(
@@ -79,16 +78,9 @@ def recompute(
     forbid_downloads: bool = False,
     tell: Callable[[Recomputed], None] = lambda one: None,
 ) -> list[Recomputed]:
-    """Draw cells that have a record, compute them again into a temporary folder, and compare.
+    """Draw cells that have a record, compute them again into a temporary folder, and compare; `tell` is told each.
 
-    Args:
-        results: A folder with a folder `records` in it, or that folder.
-        number: How many cells; all if there are fewer.
-        seed: Which: the same records and seed give the same cells.
-        catalogue: Where components are found here.
-        root: The data root.
-        forbid_downloads: Whether a graph whose files are missing is an error at once.
-        tell: Called after each cell.
+    The same records and seed draw the same cells; all are taken if there are fewer than `number`.
 
     Raises:
         NothingMatchedError: There is no record of a run that came to an outcome.
@@ -124,10 +116,10 @@ def recompute(
 
 def compare(record: Record, again: Record) -> Recomputed:
     """Compare a record with what came out when its cell was computed again: all but times, exactly."""
-    one, other = (each.model_dump(mode="json", include=set(COMPARED)) for each in (record, again))
     if again.error is not None:
         refusal = f"it fails here: {again.status}: {again.error['type']}: {again.error['message']}"
         return Recomputed(record, refusal=refusal)
+    one, other = (each.model_dump(mode="json", include=set(COMPARED)) for each in (record, again))
     different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
 
@@ -150,14 +142,14 @@ def _inputs(
 
 
 def _reasons(record: Record, again: Record) -> list[str]:
-    """Say what of the two records' origins differs."""
+    """List what of the two records' origins differs."""
     told, here = record.provenance, again.provenance
     found = []
     if record.machine != again.machine:
         found.append(f"another kind of machine ({record.machine}, here {again.machine})")
     for group in ("packages", "plugins"):
-        for name, old, new in json_differences(told.get(group) or {}, here.get(group) or {}):
-            found.append(f"another {name} ({_said(old)}, here {_said(new)})")
+        differences = json_differences(told.get(group) or {}, here.get(group) or {})
+        found += [f"another {name} ({_said(old)}, here {_said(new)})" for name, old, new in differences]
     if told.get("threads") != here.get("threads"):
         found.append(f"another number of threads ({told.get('threads')}, here {here.get('threads')})")
     if str(record.cell["device"]) != "cpu" and not told.get("deterministic"):

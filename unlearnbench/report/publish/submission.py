@@ -22,18 +22,13 @@ from unlearnbench.report.frame.frame import VIEWS, results_root
 from unlearnbench.running.cell_codec import cell_of_record
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_PACKAGES = ("unlearnbench", "torch")
 
 
 @dataclass
 class Submission:
-    """What became of each file.
+    """What became of each file: laid out, there already (the same to the byte), or left out and why.
 
-    Args:
-        written: Files laid out, in the order of their names.
-        there: Files that lay there already, the same to the byte.
-        left_out: Files that were not taken, each with why.
-        arrays: How many archives of predictions and ids lie beside the records; they are not submitted.
+    `arrays` counts the archives of predictions and ids beside the records; they are not submitted.
     """
 
     written: list[Path] = field(default_factory=list)
@@ -43,26 +38,20 @@ class Submission:
 
 
 def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = False) -> Submission:
-    """Check the records of a results folder and lay out those that pass.
+    """Check the records of a results folder and lay out those that pass; nothing in `out` is written over.
 
-    Args:
-        results: A folder with a folder `records` in it, or that folder.
-        out: Where `records/` and `machines/` are laid out; nothing in it is written over.
-        catalogue: Components of this installation: records must be of their versions.
-        allow_dirty: Whether records of changed source are taken; each says that it is one.
+    Records must be of the versions of the catalogue's components; `allow_dirty` takes those of changed source.
 
     Raises:
         NothingMatchedError: There is no file of a record.
         WriteError: Something cannot be written.
     """
     root = results_root(results)
-    done = Submission()
     files = sorted(path for path in (root / "records").rglob("*") if not path.is_dir())
-    done.arrays = sum(path.suffix == ".npz" for path in files)
+    plain = [path for path in files if path.suffix != ".npz"]
+    done = Submission(arrays=len(files) - len(plain))
     found: dict[Path, Record] = {}
-    for path in files:
-        if path.suffix == ".npz":
-            continue
+    for path in plain:
         try:
             found[path] = _read(path, root)
         except UnlearnbenchError as error:
@@ -75,10 +64,9 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
         reason = (
             _problem(record, path, root, catalogue, allow_dirty)
             or machines[record.machine]
-            or apart.get(_setting(record), "")
+            or apart.get(_setting(record))
+            or _lay(path, path.relative_to(root), out, done)
         )
-        name = Store(root, record.machine).path(record).relative_to(root) if not reason else Path()
-        reason = reason or _lay(path, name, out, done)
         if reason:
             done.left_out.append((path, reason))
     taken = {path.relative_to(out).parts[1] for path in [*done.written, *done.there]}
@@ -87,9 +75,7 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
         if (out / path).exists():
             # The identity follows from what does not change; versions of the system may be others by now.
             done.there.append(out / path)
-            continue
-        reason = _lay(root / path, path, out, done)
-        if reason:
+        elif reason := _lay(root / path, path, out, done):
             done.left_out.append((root / path, reason))
     return done
 
@@ -106,17 +92,16 @@ def _read(path: Path, root: Path) -> Record:
 
 
 def _problem(record: Record, path: Path, root: Path, catalogue: Catalogue, allow_dirty: bool) -> str:
-    """Say why a record cannot be submitted; empty: it can be."""
+    """Return why a record cannot be submitted; empty: it can be."""
     if record.is_failure:
         return f"a failure ({record.status}), not an outcome."
     if path != Store(root, record.machine).path(record):
         return "it lies in a folder of another machine, dataset or method."
-    told = record.provenance
-    packages = told.get("packages") or {}
-    missing = [name for name in _PACKAGES if not packages.get(name)]
-    if missing:
-        return f"it does not say which version of {missing[0]} made it."
-    if told.get("dirty") and not allow_dirty:
+    packages = record.provenance.get("packages") or {}
+    for name in ("unlearnbench", "torch"):
+        if not packages.get(name):
+            return f"it does not say which version of {name} made it."
+    if record.provenance.get("dirty") and not allow_dirty:
         return "made from a dirty tree: source that no commit has. Commit and run again, or state it: --allow-dirty."
     try:
         cell_of_record(record, catalogue)
@@ -133,7 +118,7 @@ def _digest_problem(record: Record) -> str:
         return "it has no digest of its request."
     if record.status != "ok":
         return ""
-    before, after = record.digests.get("before"), record.digests.get("after")
+    before, after = (record.digests.get(moment) for moment in ("before", "after"))
     for moment, digests in (("before", before), ("after", after)):
         if not isinstance(digests, dict) or not all(
             isinstance(one, str) and _DIGEST.fullmatch(one) for one in digests.values()
@@ -181,7 +166,7 @@ def _setting(record: Record) -> str:
 
 def _requests_apart(records: Any) -> dict[str, str]:
     """Find settings whose records were not made with one request."""
-    drawn: dict[str, set[str]] = defaultdict(set)
+    drawn: defaultdict[str, set[str]] = defaultdict(set)
     for record in records:
         drawn[_setting(record)] |= {str(request.get("ids_sha256")) for request in record.requests}
     reason = "records of the same dataset, protocol, seed and repetition have different requests."
@@ -189,17 +174,16 @@ def _requests_apart(records: Any) -> dict[str, str]:
 
 
 def _machine_problem(root: Path, machine: str) -> str:
-    """Say what is wrong with the description of a machine; empty: nothing."""
-    path = root / "machines" / f"{machine}.json"
+    """Return what is wrong with the description of a machine; empty: nothing."""
     name = f"machines/{machine}.json"
+    path = root / name
     try:
         told = json.loads(path.read_bytes()) if not leads_out(path, root) else None
     except (OSError, ValueError):
         told = None
     if not isinstance(told, Mapping) or any(key not in told for key in TOLD):
         return f"{name} is missing or is no description of a machine."
-    more = sorted(set(told) - set(TOLD))
-    if more:
+    if more := sorted(set(told) - set(TOLD)):
         return f"{name} says more than a machine's description does: {', '.join(more)}."
     if not told["id"] == machine == machine_id({key: told[key] for key in STABLE}):
         return f"{name} describes another machine than its name says."
@@ -207,15 +191,15 @@ def _machine_problem(root: Path, machine: str) -> str:
 
 
 def _lay(path: Path, name: Path, out: Path, done: Submission) -> str:
-    """Copy a file; say why not, if there is another one already."""
+    """Copy a file; return why not, if there is another one already."""
     target, content = out / name, path.read_bytes()
     inside(target, out)
-    if target.exists():
-        if not target.is_file() or target.read_bytes() != content:
-            return f"{target} is there already and differs: nothing is written over."
+    if not target.exists():
+        make_folder(target.parent)
+        write_whole(target, content)
+        done.written.append(target)
+    elif target.is_file() and target.read_bytes() == content:
         done.there.append(target)
-        return ""
-    make_folder(target.parent)
-    write_whole(target, content)
-    done.written.append(target)
+    else:
+        return f"{target} is there already and differs: nothing is written over."
     return ""

@@ -55,9 +55,9 @@ def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> p
     """Make the data frame of records at hand: see `load_audits`."""
     records = [record for record in records if record.is_audit]
     gates = {
-        _place(record): record.audit["details"]
-        for record in records
-        if record.audit is not None and record.cell["audit"]["name"] == GATE
+        _place(one): one.audit["details"]
+        for one in records
+        if one.audit is not None and one.cell["audit"]["name"] == GATE
     }
     rows = [row for record in records for row in _rows(record, gates.get(_place(record)))]
     shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
@@ -72,11 +72,7 @@ def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> p
 
 
 def audit_tables(frame: pd.DataFrame) -> list[Table]:
-    """Build, for each protocol, dataset, model and device, a table of verdicts and one of each audit's scores.
-
-    Args:
-        frame: What `load_audits` returned, or a part of it.
-    """
+    """Build, for each protocol, dataset, model and device, a table of verdicts and one of each audit's scores."""
     tables = []
     for _, part in frame.groupby(list(PLACE), sort=False):
         tables.append(_verdicts(part))
@@ -90,18 +86,11 @@ def _verdicts(part: pd.DataFrame) -> Table:
     audits = list(dict.fromkeys(found["audit"]))
     shown = []
     for method, of_method in found.groupby("method", sort=False):
-        row = {"method": str(method), "claim": _joined(of_method["claim"])}
-        for audit in audits:
-            row[audit] = _joined(of_method[of_method["audit"] == audit]["verdict"])
-        shown.append(row)
+        verdicts = {audit: _joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
+        shown.append({"method": str(method), "claim": _joined(of_method["claim"]), **verdicts})
     notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in found.iterrows() if row["notes"]]
-    return Table(
-        "audits",
-        f"Audits: {_name(part)}.",
-        pd.DataFrame(shown),
-        raw(found),
-        (*notes, *_provenance(part)),
-    )
+    notes.append(_provenance(part))
+    return Table("audits", f"Audits: {_name(part)}.", pd.DataFrame(shown), raw(found), tuple(notes))
 
 
 def _scores(audit: str, part: pd.DataFrame) -> Table:
@@ -117,17 +106,9 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
         shown["runs"] = ["" if pd.isna(value) else str(int(value)) for value in part["runs"]]
     if (part["state"] != "").any():
         shown["state"] = part["state"]
-    notes = list(
-        dict.fromkeys(f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
-    )
-    explained = _meaning(shown, audit)
-    return Table(
-        "audits",
-        f"Audit {audit}: {_name(part)}.",
-        shown,
-        raw(part),
-        (*explained, *notes),
-    )
+    said = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
+    notes = (*_meaning(shown, audit), *dict.fromkeys(said))
+    return Table("audits", f"Audit {audit}: {_name(part)}.", shown, raw(part), notes)
 
 
 def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
@@ -180,7 +161,7 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
 
 
 def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None) -> str:
-    """Say whether a score says anything: its own control is rejected, and the gate let its measure through."""
+    """Return whether a score can be read: its own control is rejected, and the gate let its measure through."""
     own = str(score.get("state") or "")
     if own != "valid" or audit not in GATED:
         return own
@@ -219,14 +200,14 @@ def _name(part: pd.DataFrame) -> str:
     return f"{first['dataset']}, {first['model']}, {first['forget']} forgotten, protocol {first['protocol']}"
 
 
-def _provenance(part: pd.DataFrame) -> Iterator[str]:
+def _provenance(part: pd.DataFrame) -> str:
     machines = ", ".join(sorted(set(part["machine"])))
     repetitions = ", ".join(str(value) for value in sorted(set(part["repetition"])))
-    yield f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
+    return f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
 
 
 def raw(part: pd.DataFrame) -> pd.DataFrame:
-    """Give the numbers as programs read them: what was audited and the verdict in front."""
+    """Return the numbers as programs read them: what was audited and the verdict in front."""
     front = [*FACETS, "audit", "method", "repetition", "claim", "verdict"]
     return part[[*front, *(name for name in part.columns if name not in front)]]
 

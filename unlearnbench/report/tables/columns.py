@@ -97,7 +97,12 @@ UNLEARN = Column("unlearn s", "unlearn_seconds_mean", formatting.seconds, "unlea
 TRAIN = Column("train s", "train_seconds_mean", formatting.seconds, "train_seconds_sd", is_time=True)
 PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, "partition_seconds_sd", is_time=True)
 RATIO = Column(
-    "x of Retrain", "times_retrain", formatting.ratio, is_time=True, quiet="ratio_quiet_n", made_of="times_retrain_n"
+    "relative to Retrain",
+    "times_retrain",
+    formatting.ratio,
+    is_time=True,
+    quiet="ratio_quiet_n",
+    made_of="times_retrain_n",
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
 SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)))
@@ -175,7 +180,7 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
 def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
     """Say what must be known of the times and the memory in some rows and columns."""
     if any(column is RATIO for column in columns):
-        yield "x of Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
+        yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]

@@ -75,13 +75,7 @@ class ComparisonTable:
 
 
 def compare(found: Aggregate, view: str, ratio: float) -> Family:
-    """Compare the methods of a group with the best of them, in one view.
-
-    Args:
-        found: The group.
-        view: The view.
-        ratio: n_test/n_train, as `overlap` gives it.
-    """
+    """Compare the methods of a group with the best of them, in one view."""
     by_row = {row: scores(found, row, view) for row in found.group.rows}
     references = set(found.group.frame.loc[found.group.frame["method_name"] == REFERENCE, "row"])
     others = [row for row in found.group.rows if row not in references]
@@ -101,12 +95,7 @@ def compare(found: Aggregate, view: str, ratio: float) -> Family:
 
 
 def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
-    """Say of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures.
-
-    Args:
-        found: The group.
-        ratio: n_test/n_train, as `overlap` gives it.
-    """
+    """Say of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures."""
     reference, _ = reference_row(found.group)
     for row in sorted(with_claim(found, "none")):
         apart = []

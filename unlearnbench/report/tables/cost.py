@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,15 +31,11 @@ _KIB = 1024
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Unlearning time against the number of deletions, at one place.
+    """Unlearning time against the number of deletions, for one dataset, model and device and times of one machine.
 
     Args:
-        name: Dataset, model and device, and what is deleted, if not nodes.
-        dataset: The dataset.
-        model: The model.
-        machine: The machine whose times are used.
         part: Its records, one row each; column `row` names the row of a table.
-        data: What `curve` gave.
+        data: What `curve` made of them.
         even: Row to `break_even`; without the reference, and empty where that has no record.
     """
 
@@ -59,31 +56,20 @@ class Curve:
 def cost_tables(frame: pd.DataFrame) -> list[Table]:
     """Build, for each dataset, model and device, the stages of a method's life and its time against deletions.
 
-    Args:
-        frame: What `load_records` returned, or a part of it.
-
-    Returns:
-        Two tables a place; the one of stages only where members were trained one by one.
+    There is a table of stages only where members were trained one by one.
     """
     tables = []
     for machine, serial in _places(frame):
         apart = serial["serial_seconds"].notna()
         if apart.any():
             tables.append(_stages(serial[apart], machine))
-        found = _curve_of(machine, serial)
-        if found is not None:
-            tables.append(curve_table(found))
+        tables += [curve_table(one) for one in _curve_of(machine, serial)]
     return tables
 
 
 def find_curves(frame: pd.DataFrame) -> list[Curve]:
-    """Find the time against deletions of each dataset, model and device.
-
-    Args:
-        frame: What `load_records` gave, or a part of it.
-    """
-    found = (_curve_of(machine, serial) for machine, serial in _places(frame))
-    return [one for one in found if one is not None]
+    """Return the time against deletions of each dataset, model and device."""
+    return [one for machine, serial in _places(frame) for one in _curve_of(machine, serial)]
 
 
 def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -101,11 +87,11 @@ def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield machine, serial.assign(row=serial["method_config"].map(rows))
 
 
-def _curve_of(machine: str, serial: pd.DataFrame) -> Curve | None:
-    """Give the curve of records trained in lockstep, if there are any."""
+def _curve_of(machine: str, serial: pd.DataFrame) -> Iterator[Curve]:
+    """Yield the curve of records trained in lockstep, if there are any."""
     part = serial[[not json.loads(text).get("one_by_one") for text in serial["training_config"]]]
     if part.empty:
-        return None
+        return
     data, names = curve(part), dict(zip(part["row"], part["method_name"], strict=True))
     reference = _by_count(data[[names[row] == REFERENCE for row in data["method"]]])
     even = {
@@ -114,7 +100,7 @@ def _curve_of(machine: str, serial: pd.DataFrame) -> Curve | None:
         if reference and names[row] != REFERENCE
     }
     first = part.iloc[0]
-    return Curve(_name(part), first["dataset"], first["model"], machine, part, data, even)
+    yield Curve(_name(part), first["dataset"], first["model"], machine, part, data, even)
 
 
 def break_even(seconds: dict[int, float], reference: dict[int, float]) -> float | None:
@@ -128,16 +114,12 @@ def break_even(seconds: dict[int, float], reference: dict[int, float]) -> float 
         The number of deletions; 0: it takes as long from the first measured one on; None: it is
         faster at every number measured.
     """
-    counts = sorted(seconds.keys() & reference.keys())
-    ratios = [seconds[count] / reference[count] for count in counts]
-    if not ratios:
-        return None
-    if ratios[0] >= 1:
+    ratios = [(count, seconds[count] / reference[count]) for count in sorted(seconds.keys() & reference.keys())]
+    if ratios and ratios[0][1] >= 1:
         return 0.0
-    for left in range(len(counts) - 1):
-        low, high = ratios[left], ratios[left + 1]
+    for (left, low), (right, high) in itertools.pairwise(ratios):
         if low < 1 <= high:
-            return counts[left] + (counts[left + 1] - counts[left]) * (1 - low) / (high - low)
+            return left + (right - left) * (1 - low) / (high - low)
     return None
 
 
@@ -151,15 +133,13 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
         Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
         the ratios to Retrain within repetitions.
     """
-    references = {
-        int(str(deletions)): cells for deletions, cells in part[part["method_name"] == REFERENCE].groupby("deletions")
-    }
+    references = {str(count): cells for count, cells in part[part["method_name"] == REFERENCE].groupby("deletions")}
     rows: list[dict[str, Any]] = []
     part = pd.concat([_of_every_number(cells) for _, cells in part.groupby("row")])
     for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
         timed = quiet_records(cells)
         values = known(timed["unlearn_seconds"])
-        reference = references.get(int(str(deletions)))
+        reference = references.get(str(deletions))
         pairs = [] if reference is None else paired_times(cells, reference)
         rows.append(
             {
@@ -187,11 +167,7 @@ def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def curve_table(found: Curve) -> Table:
-    """Write a curve as a table.
-
-    Args:
-        found: The curve.
-    """
+    """Write a curve as a table."""
     part, data, machine = found.part, found.data, found.machine
     shown = []
     for method, rows in data.groupby("method", sort=False):
@@ -203,8 +179,7 @@ def curve_table(found: Curve) -> Table:
             row[str(one["deletions"])] = text + (" *" if one["quiet"] < one["n"] else "")
         row["break-even"] = shown_even(found.even[str(method)]) if method in found.even else ""
         shown.append(row)
-    table = pd.DataFrame(shown).fillna("")
-    table = table[["method", *map(str, found.counts), "break-even"]]
+    table = pd.DataFrame(shown, columns=["method", *map(str, found.counts), "break-even"]).fillna("")
     what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
     notes = [
         f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
@@ -212,7 +187,7 @@ def curve_table(found: Curve) -> Table:
         "Break-even: deletions from which on Retrain is as fast (ratio 1, interpolated linearly between the numbers"
         " measured).",
         f"n: {', '.join(sorted({str(n) for n in data['n']}))} repetitions; times of machine {machine}, run serially,"
-        f" threads: {', '.join(sorted({str(value) for value in part['threads'].dropna()}))}.",
+        f" threads: {_threads(part)}.",
     ]
     if (data["quiet"] < data["n"]).any():
         notes.append("* records that may have met a busy machine.")
@@ -233,9 +208,13 @@ def _stages(part: pd.DataFrame, machine: str) -> Table:
         " expected seconds of retraining for one node drawn uniformly, sum of n_i/N t_i, aggregator not included;"
         " empty where members were trained in several steps.",
         "parameters: what is deployed, all members and the aggregator.",
-        f"Times of machine {machine}; threads: {', '.join(sorted({str(v) for v in part['threads'].dropna()}))}.",
+        f"Times of machine {machine}; threads: {_threads(part)}.",
     )
     return Table("cost", f"Stages: {_name(part)}.", pd.DataFrame(rows), _raw(pd.DataFrame(raw), part, machine), notes)
+
+
+def _threads(part: pd.DataFrame) -> str:
+    return ", ".join(sorted({str(value) for value in part["threads"].dropna()}))
 
 
 def _by_count(rows: pd.DataFrame) -> dict[int, float]:
@@ -244,7 +223,7 @@ def _by_count(rows: pd.DataFrame) -> dict[int, float]:
 
 
 def shown_even(value: float | None) -> str:
-    """Say from how many deletions on Retrain is as fast."""
+    """Return from how many deletions on Retrain is as fast, as tables write it."""
     if value is None:
         return "none"
     return "never faster" if value == 0 else f"{value:.0f}"
@@ -258,7 +237,7 @@ def _place(row: pd.Series[Any]) -> str:
 
 
 def _without_amount(protocol_config: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give a protocol without its request, and of the request what is forgotten, not how much."""
+    """Return a protocol without its request, and of the request what is forgotten, not how much."""
     protocol = json.loads(protocol_config)
     forget = protocol.pop("forget", {})
     kept = {name: value for name, value in forget.items() if name not in AMOUNTS}
@@ -274,6 +253,5 @@ def _name(part: pd.DataFrame) -> str:
 
 def _raw(data: pd.DataFrame, part: pd.DataFrame, machine: str) -> pd.DataFrame:
     first = part.iloc[0]
-    front = {"table": "cost", "dataset": first["dataset"], "model": first["model"], "device": first["device"]}
-    front |= {"time_machine": machine}
+    front = {"table": "cost", **first[["dataset", "model", "device"]], "time_machine": machine}
     return data.assign(**front)[[*front, *data.columns]]

@@ -35,8 +35,7 @@ def dataset_tables(
             table if none has them.
         remarks: Returns further notes on the raw rows.
     """
-    catalogue = load_catalogue()
-    frame = source.frame
+    catalogue, frame = load_catalogue(), source.frame
     lines, raw, unknown = [], [], []
     keys = frame.drop_duplicates("key")
     counts = Counter(zip(keys["dataset"], keys["dataset_sha256"], strict=True))
@@ -48,8 +47,8 @@ def dataset_tables(
         if size is None:
             unknown.append(dataset)
         lines.append({"dataset": dataset, "n": str(records), **_shown(size, of_paper), "sha256": sha256[:12]})
-        row = {"table": source.name, "dataset": dataset, "records": records}
-        raw.append({**row, **_raw(size, of_paper), "dataset_sha256": sha256})
+        front = {"table": source.name, "dataset": dataset, "records": records}
+        raw.append({**front, **_raw(size, of_paper), "dataset_sha256": sha256})
     if not lines:
         return []
     caption = "Datasets." if printed is None else "Datasets against the paper."
@@ -58,7 +57,7 @@ def dataset_tables(
 
 
 def size_of(catalogue: Catalogue, dataset: str) -> GraphSize | None:
-    """Give the size a dataset's loader checks for; None where it states none, or nobody knows the dataset here."""
+    """Return the size a dataset's loader checks for; None where it states none, or nobody knows the dataset here."""
     try:
         cls = catalogue.load(catalogue.find("dataset", dataset))
     except UnlearnbenchError:

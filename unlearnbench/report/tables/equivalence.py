@@ -23,13 +23,11 @@ _HEADS = {margin: f"p, {100 * margin:g} pt" for margin in MARGINS}
 
 @dataclass(frozen=True)
 class Contrast:
-    """One method against the reference in one view.
+    """One method against the reference in one view, by margin.
 
     Args:
-        row: The method.
-        view: The view.
-        at: Margin to what the two one-sided tests found.
-        adjusted: Margin to the p-value after Holm; None for a method that lacks a repetition.
+        at: What the two one-sided tests found.
+        adjusted: The p-value after Holm; None for a method that lacks a repetition.
     """
 
     row: str
@@ -61,11 +59,7 @@ class EquivalenceTable:
 def contrast(found: Aggregate, reference: str, view: str, ratio: float) -> list[Contrast]:
     """Test every method against the reference in one view; all tests of a view are one family.
 
-    Args:
-        found: The group.
-        reference: Its row.
-        view: The view.
-        ratio: n_test/n_train, as `overlap` gives it.
+    `ratio` is n_test/n_train, as `overlap` returns it.
     """
     base = scores(found, reference, view)
     tests = {}
@@ -99,19 +93,9 @@ def _shown(one: Contrast, units: int) -> dict[str, str]:
 def _raw(one: Contrast, reference: str, units: int) -> dict[str, Any]:
     found = one.at[MARGINS[0]]
     paired = found.paired
-    line = {
-        "method": one.row,
-        "view": one.view,
-        "reference": reference,
-        "common": paired.n,
-        "expected": units,
-        "test_over_train": paired.ratio,
-        "difference": paired.mean,
-        "standard_error": paired.standard_error,
-        "degrees_of_freedom": paired.degrees_of_freedom,
-        "low": paired.low,
-        "high": paired.high,
-    }
+    line = {"method": one.row, "view": one.view, "reference": reference, "common": paired.n, "expected": units}
+    line |= {"test_over_train": paired.ratio, "difference": paired.mean}
+    line |= {name: getattr(paired, name) for name in ("standard_error", "degrees_of_freedom", "low", "high")}
     for margin in MARGINS:
         line[f"p_within_{margin:g}"] = one.at[margin].p
         line[f"p_holm_within_{margin:g}"] = one.adjusted[margin]

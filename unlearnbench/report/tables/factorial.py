@@ -17,7 +17,7 @@ from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, narrowed
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, Family, compare
-from unlearnbench.report.tables.table import Table, origin_notes, with_facets
+from unlearnbench.report.tables.table import Table, origin_notes, shown_count, with_facets
 from unlearnbench.statistics import Paired, corrected_paired_t, holm
 
 METHOD = "sharded"
@@ -27,11 +27,9 @@ BASES = {"partitioner": "random", "aggregator": "mean"}
 
 @dataclass(frozen=True)
 class Design:
-    """Rows of one setting that differ in their partitioner and aggregator.
+    """Rows of one setting by (partitioner, aggregator), as tables name them.
 
-    Args:
-        rows: (partitioner, aggregator), as tables name them, to the row.
-        levels: Factor to its levels, the base first if it is there, then by name.
+    `levels` maps a factor to its levels: the base first if it is there, then by name.
     """
 
     rows: Mapping[tuple[str, str], str]
@@ -40,13 +38,9 @@ class Design:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a level of a factor gains over the factor's base.
+    """What a level of a factor gains over the factor's base, averaged over levels of the other factor (`over`).
 
-    Args:
-        factor: `partitioner` or `aggregator`.
-        level: Which.
-        over: Levels of the other factor it is averaged over.
-        paired: The test of level - base, within repetitions.
+    `paired` is the test of level - base, within repetitions.
     """
 
     factor: str
@@ -56,22 +50,20 @@ class Effect:
 
 
 def factorial_tables(name: str, found: Aggregate) -> list[Table]:
-    """Build for each set of rows that forms a grid its matrix of F1 and the main effects.
-
-    Args:
-        name: `factorial`.
-        found: A group; rows of methods but `sharded` are left out.
-    """
+    """Build for each set of rows that forms a grid its matrix of F1 and the main effects; other rows are left out."""
     tables = []
-    for design in find_grids(found):
-        part = aggregate(narrowed(found.group, set(design.rows.values())))
+    for design, part in find_grids(found):
         ratio, formula = overlap(part)
         tables += [matrix(name, part, design, ratio), _effects(name, part, design, ratio, formula)]
     return tables
 
 
-def find_grids(found: Aggregate) -> list[Design]:
-    """Find sets of rows `sharded[...]` that share all but partitioner and aggregator, two or more of each."""
+def find_grids(found: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
+    """Find sets of rows `sharded[...]` that share all but partitioner and aggregator, two or more of each.
+
+    Yields:
+        Each design, and the group with its rows alone.
+    """
     methods = found.group.frame[found.group.frame["method_name"] == METHOD].drop_duplicates("method_config")
     settings: dict[str, dict[tuple[str, str], str]] = {}
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
@@ -82,18 +74,14 @@ def find_grids(found: Aggregate) -> list[Design]:
             names[factor].setdefault(part, _level(row, factor, part))
         settings.setdefault(canonical(tree), {})[parts[0], parts[1]] = row
     shown = {factor: distinguish(of_factor) for factor, of_factor in names.items()}
-    designs = []
     for cells in settings.values():
         rows = {(shown["partitioner"][p], shown["aggregator"][a]): row for (p, a), row in cells.items()}
-        levels = {factor: _ordered(factor, {cell[at] for cell in rows}) for at, factor in enumerate(BASES)}
+        levels = {
+            factor: tuple(sorted({cell[at] for cell in rows}, key=lambda level: (level != base, level)))
+            for at, (factor, base) in enumerate(BASES.items())
+        }
         if min(map(len, levels.values())) > 1:
-            designs.append(Design(rows, levels))
-    return designs
-
-
-def _ordered(factor: str, levels: set[str]) -> tuple[str, ...]:
-    base = {BASES[factor]} & levels
-    return (*base, *sorted(levels - base))
+            yield Design(rows, levels), aggregate(narrowed(found.group, set(rows.values())))
 
 
 def _level(row: str, factor: str, part: str) -> str:
@@ -109,22 +97,17 @@ def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> l
     """Compare each level of a factor with its base, averaged over the levels of the other factor.
 
     The average is over those levels of the other factor with which both have records; repetitions
-    count where all of these have one.
-
-    Args:
-        found: The group, with the rows of the design alone.
-        design: Which rows those are.
-        view: The view.
-        ratio: n_test/n_train, as `overlap` gives it.
+    count where all of these have one. `ratio` is n_test/n_train, as `overlap` returns it.
     """
     effects = []
     for factor, base in BASES.items():
-        (other,) = (name for name in BASES if name != factor)
+        (other,) = BASES.keys() - {factor}
         levels = design.levels[factor]
         for level in levels[1:] if base in levels else ():
             pairs: dict[str, Scores] = {}
             for along in design.levels[other]:
-                mine, others = (design.rows.get(_place(factor, one, along)) for one in (level, base))
+                cells = ((one, along) if factor == "partitioner" else (along, one) for one in (level, base))
+                mine, others = map(design.rows.get, cells)
                 if mine and others:
                     gains = differences_by_unit(scores(found, mine, view), scores(found, others, view))
                     pairs |= {along: gains} if gains else {}
@@ -134,20 +117,8 @@ def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> l
     return effects
 
 
-def _place(factor: str, level: str, along: str) -> tuple[str, str]:
-    """Give the cell of a level of one factor and a level of the other."""
-    return (level, along) if factor == "partitioner" else (along, level)
-
-
 def matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
-    """Build the matrix of F1 of one grid.
-
-    Args:
-        name: `factorial`.
-        found: The group, with the rows of the design alone.
-        design: Which rows those are.
-        ratio: n_test/n_train, as `overlap` gives it.
-    """
+    """Build the matrix of F1 of one grid; `ratio` is n_test/n_train, as `overlap` returns it."""
     data = {str(row["method"]): row for _, row in found.data.iterrows()}
     families = {view: compare(found, view, ratio) for view in VIEWS}
     lines: list[dict[str, str]] = []
@@ -155,14 +126,13 @@ def matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
     marked: set[tuple[int, str]] = set()
     for view in VIEWS:
         for partitioner in design.levels["partitioner"]:
-            line = {"view": view, "partitioner": partitioner}
+            line = {"view": view, "partitioner": partitioner} | dict.fromkeys(design.levels["aggregator"], "")
             for aggregator in design.levels["aggregator"]:
-                row = design.rows.get((partitioner, aggregator))
-                line[aggregator] = "" if row is None else _cell(data[row], view)
-                if row is not None:
+                if (row := design.rows.get((partitioner, aggregator))) is not None:
+                    line[aggregator] = _cell(data[row], view)
                     raw.append(_raw(data[row], view, partitioner, aggregator, families[view]))
-                if row in families[view].marked:
-                    marked.add((len(lines), aggregator))
+                    if row in families[view].marked:
+                        marked.add((len(lines), aggregator))
             lines.append(line)
     caption = f"Partitioners (rows) with aggregators (columns), micro-F1 %: {found.group.name}."
     facets = with_facets(name, found, pd.DataFrame(raw))
@@ -221,23 +191,17 @@ def _effects(name: str, found: Aggregate, design: Design, ratio: float, formula:
         adjusted = dict(zip(family, holm([one.paired.p for one in family]), strict=True))
         for one in effects:
             paired, p = one.paired, adjusted.get(one)
-            gain = "" if paired.mean is None else formatting.difference(paired.mean, paired.low, paired.high)
-            head = {"view": view, "factor": one.factor, "level": one.level, "over": BASES[one.factor]}
-            lines.append(
-                {
-                    **head,
-                    "n": f"{paired.n}" if paired.n == found.group.units else f"{paired.n}/{found.group.units}",
-                    "averaged over": str(len(one.over)),
-                    "gain pt": gain,
-                    "p": "" if p is None else formatting.probability(p),
-                }
+            head: dict[str, Any] = {"view": view, "factor": one.factor, "level": one.level, "over": BASES[one.factor]}
+            texts = (
+                shown_count(paired.n, found.group.units),
+                str(len(one.over)),
+                "" if paired.mean is None else formatting.difference(paired.mean, paired.low, paired.high),
+                "" if p is None else formatting.probability(p),
             )
+            lines.append((*head.values(), *texts))
             found_by_test = {key: value for key, value in asdict(paired).items() if key not in ("n", "ratio", "reason")}
-            raw.append(
-                {**head, "common": paired.n, "expected": found.group.units, "averaged_over": "; ".join(one.over)}
-                | found_by_test
-                | {"p_holm": p}
-            )
+            head |= {"common": paired.n, "expected": found.group.units, "averaged_over": "; ".join(one.over)}
+            raw.append({**head, **found_by_test, "p_holm": p})
             reasons.append((one.level, view, paired))
     heads = ["view", "factor", "level", "over", "n", "averaged over", "gain pt", "p"]
     caption = f"What each partitioner and each aggregator gains: {found.group.name}."

@@ -68,24 +68,28 @@ def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:
     Raises:
         UsageError: There is no such table, or there are no such numbers for it.
     """
-    entries = catalogue.all("table")
-    plain = name.rpartition(":")[2]
-    variants = [entry for entry in entries if entry.name == plain]
+    entries = [entry for alike in catalogue.entries["table"].values() for entry in alike]
+    distribution, colon, plain = name.rpartition(":")
+    variants = {entry.against for entry in entries if entry.name == plain}
     if not variants:
         raise catalogue.unknown("table", name, {entry.name for entry in entries}, "List them: unlearnbench ls table.")
-    only_against = {entry.key for entry in variants} if all(entry.against for entry in variants) else set()
-    if not against:
-        (distribution, _, _), key = name.rpartition(":"), min(only_against, default=plain)
-        return catalogue.find("table", f"{distribution}:{key}" if distribution else key)
-    whose = {entry.against for entry in entries if entry.against}
-    if against not in whose:
-        raise unknown_name("published numbers", against, whose, "List them: unlearnbench ls table.")
-    if len(only_against) == 1 and against == variants[0].against:
+    if len(variants) == 1 and variants == {against} != {""}:
         raise UsageError(f"Table {name} always stands against the {against}.", "Leave --against out.")
-    has = dict.fromkeys(entry.name for entry in entries if entry.against == against)
-    if plain not in has:
-        raise UsageError(f"{against} has no numbers for table {name!r}.", f"It has for: {', '.join(has)}.")
-    return catalogue.find("table", f"{name} --against {against}")
+    if against:
+        whose = {entry.against for entry in entries} - {""}
+        if against not in whose:
+            raise unknown_name("published numbers", against, whose, "List them: unlearnbench ls table.")
+        if against not in variants:
+            replaced = [e.name for e in entries if e.against == against and catalogue.asked_for(e) != e.name]
+            raise UsageError(f"The {against} has no numbers for table {name!r}.", f"It has for: {', '.join(replaced)}.")
+    if not against and "" not in variants and len(variants) > 1:
+        raise UsageError(
+            f"Table {name} always stands against published numbers.",
+            f"Say which: {' or '.join(f'--against {one}' for one in sorted(variants))}.",
+        )
+    whose_numbers = against or ("" if "" in variants else min(variants))
+    key = f"{plain} --against {whose_numbers}" if whose_numbers else plain
+    return catalogue.find("table", f"{distribution}{colon}{key}")
 
 
 def _nothing(catalogue: Catalogue, name: str, against: str) -> NothingMatchedError:

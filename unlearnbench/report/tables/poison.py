@@ -22,14 +22,10 @@ LEAST_HARM = 0.005
 
 @dataclass(frozen=True)
 class Power:
-    """What poison did to a method in one view, and what forgetting it brought back.
+    """What poison did to a method in one view, over the n repetitions with all moments; None where not defined.
 
-    Args:
-        n: Repetitions with all moments.
-        means: Moment to mean micro-F1; None without a repetition.
-        spreads: Moment to the sample standard deviation.
-        recovery: (unlearned - poisoned)/(clean - poisoned), of the means; None where not defined.
-        recovery_fresh: The same with `fresh` in place of `unlearned`.
+    `recovery` is (unlearned - poisoned)/(clean - poisoned) of the means, `recovery_fresh` the same with `fresh` in
+    place of `unlearned`.
     """
 
     n: int
@@ -40,11 +36,7 @@ class Power:
 
 
 def power(by_moment: Mapping[str, list[float]]) -> Power:
-    """Average moments over repetitions and form both recoveries.
-
-    Args:
-        by_moment: Each of `MOMENTS` to one micro-F1 a repetition.
-    """
+    """Average moments over repetitions and form both recoveries; each of `MOMENTS` has one micro-F1 a repetition."""
     means = {moment: mean(values) for moment, values in by_moment.items()}
     spreads = {moment: sample_sd(values) for moment, values in by_moment.items()}
     recoveries = (recovery(means["clean"], means["poisoned"], means[moment]) for moment in ("unlearned", "fresh"))
@@ -52,7 +44,7 @@ def power(by_moment: Mapping[str, list[float]]) -> Power:
 
 
 def recovery(clean: float | None, poisoned: float | None, healed: float | None) -> float | None:
-    """Give the share of the damage that was undone; None where the poison did less than half a point of harm."""
+    """Return the share of the damage that was undone; None where the poison did less than half a point of harm."""
     if clean is None or poisoned is None or healed is None:
         return None
     harm = clean - poisoned
@@ -68,9 +60,9 @@ def poison_tables(name: str, found: Aggregate) -> list[Table]:
     lines, raw = [], []
     for view in VIEWS:
         for at, (row, config) in enumerate(zip(found.data["method"], found.data["method_config"], strict=True)):
-            one = power(_moments(found, row, view))
-            lines.append({"method": names[at], "view": view, **_shown(one, found.group.units), "status": status[at]})
-            raw.append({"method": row, "view": view, **_raw(one, found.group.units), "method_config": config})
+            one, units = power(_moments(found, row, view)), found.group.units
+            lines.append({"method": names[at], "view": view, **_shown(one, units), "status": status[at]})
+            raw.append({"method": row, "view": view, **_raw(one, units), "method_config": config})
     heads = [head for head in lines[0] if head != "status" or any(status)]
     facets = with_facets(name, found, pd.DataFrame(raw))
     caption = f"Unlearning power: {found.group.name}."

@@ -93,7 +93,7 @@ def _quoted(text: str) -> str:
 
 
 def _plain(table: Table) -> dict[str, Any]:
-    """Give a table as plain JSON values: the raw numbers, which rows stand out, and what is said of it."""
+    """Return a table as plain JSON values: the raw numbers, which rows stand out, and what is said of it."""
     rows = [
         {str(name): _json_cell(value) for name, value in zip(table.data.columns, row, strict=True)}
         for row in table.data.itertuples(index=False, name=None)

@@ -15,10 +15,10 @@ from unlearnbench.testing.rules.base import TOLERANCE, Case, Fault, Rule
 from unlearnbench.testing.rules.purity import (
     changed,
     check_log_probabilities,
+    copied,
     copies,
     difference,
-    own_chance,
-    same_answer,
+    reproducible,
 )
 from unlearnbench.unlearning.aggregation import Aggregator, Members
 
@@ -27,15 +27,7 @@ _WIDTH = 8
 
 @dataclass(frozen=True)
 class _Trial:
-    """A fitted aggregator, with its inputs.
-
-    Args:
-        aggregator: The aggregator.
-        task: The task it was fitted to.
-        sample: The members' outputs on U.
-        graph: The subgraph of U.
-        asked: The members' outputs on the nodes to predict.
-    """
+    """A fitted aggregator, with the subgraph of U and members' outputs on U (`sample`) and on the nodes to predict."""
 
     aggregator: Aggregator
     task: Task
@@ -43,19 +35,17 @@ class _Trial:
     graph: Graph
     asked: Members
 
+    def answer(self) -> Tensor:
+        return self.aggregator.combine(self.asked)
+
 
 def _members(ids: Tensor, shard: Tensor, num_shards: int, num_classes: int, empty: tuple[int, ...]) -> Members:
     """Make up outputs of members: a node's rows depend on its id alone."""
-    rows = []
-    for node in ids.tolist():
-        rng = torch.Generator().manual_seed(node)
-        rows.append(torch.randn(num_shards, _WIDTH + num_classes, generator=rng))
-    outputs = torch.stack(rows, dim=1)
+    rngs = [torch.Generator().manual_seed(node) for node in ids.tolist()]
+    outputs = torch.stack([torch.randn(num_shards, _WIDTH + num_classes, generator=rng) for rng in rngs], dim=1)
     sizes = torch.full((num_shards,), 5)
     sizes[: num_shards // 2] = 3
-    retired = list(empty)
-    sizes[retired] = 0
-    outputs[retired] = 0
+    sizes[list(empty)] = outputs[list(empty)] = 0
     return Members(outputs[..., :_WIDTH].clone(), outputs[..., _WIDTH:].clone(), shard, sizes)
 
 
@@ -70,7 +60,6 @@ def _inputs(toy: Toy, empty: tuple[int, ...] = ()) -> tuple[Graph, Members, Memb
 
 
 def _made(case: Case, toy: Toy, empty: tuple[int, ...] = (), times: int = 1) -> _Trial:
-    """Make an aggregator and fit it, if it learns."""
     task = case.task(toy)
     graph, sample, asked = _inputs(toy, empty)
     aggregator: Aggregator = case.build()
@@ -81,16 +70,14 @@ def _made(case: Case, toy: Toy, empty: tuple[int, ...] = (), times: int = 1) -> 
 
 
 def _gives_log_probabilities(case: Case, toy: Toy) -> Iterator[Fault]:
-    trial = _made(case, toy)
-    answer = trial.aggregator.combine(trial.asked)
-    yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, "combine()")
+    yield from check_log_probabilities(_made(case, toy).answer(), toy, "combine()")
 
 
 def _bears_empty_shards(case: Case, toy: Toy) -> Iterator[Fault]:
     for empty in ((0,), (1, 3), (0, 1, 2)):
         trial = _made(case, toy, empty)
-        answer = trial.aggregator.combine(trial.asked)
-        yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, "combine()")
+        answer = trial.answer()
+        yield from check_log_probabilities(answer, toy, "combine()")
         outputs = [trial.asked.embeddings.clone(), trial.asked.logits.clone()]
         for part in outputs:
             part[list(empty)] = 7 * torch.randn(part[0].shape, generator=torch.Generator().manual_seed(1))
@@ -106,9 +93,8 @@ def _bears_empty_shards(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _works_row_by_row(case: Case, toy: Toy) -> Iterator[Fault]:
     trial = _made(case, toy)
-    together = trial.aggregator.combine(trial.asked)
-    count = len(toy.asked)
-    alone = torch.cat([trial.aggregator.combine(trial.asked.chunk(at, at + 1)) for at in range(count)])
+    together = trial.answer()
+    alone = torch.cat([trial.aggregator.combine(trial.asked.chunk(at, at + 1)) for at in range(len(toy.asked))])
     if together.shape == alone.shape and not torch.allclose(together, alone, atol=TOLERANCE):
         yield Fault(
             "A row depends on other rows: combine() of all nodes at once is not that of each alone.",
@@ -116,13 +102,9 @@ def _works_row_by_row(case: Case, toy: Toy) -> Iterator[Fault]:
         )
 
 
-def _state(aggregator: Aggregator) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in aggregator.state().items()}
-
-
 def _learned(case: Case, toy: Toy, times: int = 1) -> dict[str, Tensor]:
     trial = _made(case, toy, times=times)
-    return {**_state(trial.aggregator), "the answer": trial.aggregator.combine(trial.asked).detach()}
+    return {**copied(trial.aggregator.state()), "the answer": trial.answer().detach()}
 
 
 def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -138,8 +120,7 @@ def _learns_from_scratch(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault("It sets sample and does not define fit().", "Define fit(), or leave sample = None.")
     if aggregator.view not in (View.TARGETS, View.SHARD):
         yield Fault(f"Its view is {aggregator.view!r}.", "Use View.TARGETS or View.SHARD.")
-    differs = difference(_learned(case, toy), _learned(case, toy, times=2))
-    if differs:
+    if differs := difference(_learned(case, toy), _learned(case, toy, times=2)):
         yield Fault(
             f"A second fit() differs from the first: {differs}.",
             "Start from scratch in fit(): what was learned from forgotten nodes must not survive.",
@@ -150,13 +131,12 @@ def _only_looks(case: Case, toy: Toy) -> Iterator[Fault]:
     trial, other = _made(case, toy), _inputs(toy)
     graphs = {"task.graph": trial.task.graph, "graph": trial.graph}
     yield from changed(graphs, copies(toy.graph, other[0]), "fit()")
-    before = _state(trial.aggregator)
-    trial.aggregator.combine(trial.asked)
+    before = copied(trial.aggregator.state())
+    trial.answer()
     for call, members, fresh in (("fit()", trial.sample, other[1]), ("combine()", trial.asked, other[2])):
         if difference(vars(members), vars(fresh)):
             yield Fault(f"{call} changed the outputs of members.", "Members are read-only: clone() first.")
-    differs = difference(before, _state(trial.aggregator))
-    if differs:
+    if differs := difference(before, trial.aggregator.state()):
         yield Fault(f"combine() changed its state(): {differs}.", "Only fit() may learn.")
     if any(not bool(torch.isfinite(value).all()) for value in before.values()):
         yield Fault("Its state() is not finite after fit().", "Look at the learning rate and at divisions by 0.")
@@ -165,8 +145,7 @@ def _only_looks(case: Case, toy: Toy) -> Iterator[Fault]:
 def _bears_more_shards_than_nodes(case: Case, toy: Toy) -> Iterator[Fault]:
     many = replace(toy, num_shards=len(toy.train) + 7)
     trial = _made(case, many, tuple(range(3, many.num_shards, 2)))
-    answer = trial.aggregator.combine(trial.asked)
-    yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, "combine()")
+    yield from check_log_probabilities(trial.answer(), toy, "combine()")
 
 
 _TOYS = (PLAIN, ISOLATED, NO_EDGES, ONE_CLASS, EQUAL, ONE_SHARD, ONE_NODE_SHARDS)
@@ -180,13 +159,12 @@ RULES = (
     Rule("empty-shards", "a retired member, of an empty shard, does not count", _bears_empty_shards),
     Rule("more-shards-than-nodes", "it works with more members than nodes", _bears_more_shards_than_nodes),
     Rule("row-by-row", "a row of combine() depends on no other row", _works_row_by_row),
-    same_answer(
+    *reproducible(
         "the same task and members give the same answer",
         _learned,
         difference,
         "Two aggregators of the same task differ: {}.",
     ),
-    own_chance(_learned, difference),
     Rule("from-scratch", "fit() starts from scratch, and is there if and only if sample is", _learns_from_scratch),
     Rule("only-looks", "graphs and members stay as they were, combine() learns nothing", _only_looks),
 )

@@ -7,21 +7,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
-
 from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.outcome import RunContext
-from unlearnbench.testing.audits import toy_subject
-from unlearnbench.testing.graphs import Toy, toy_graph
-from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.purity import changed, copies, own_chance, same_answer, seeded_answer
+from unlearnbench.testing.graphs import Toy
+from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.lifecycle import recorded, small_subject
+from unlearnbench.testing.rules.purity import changed, copies, reproducible, seeded_answer
 
 _METHODS = ("retrain", "sharded[num_shards=4]")
-_NODES = 40
 
 
 def _subject(case: Case) -> Subject:
@@ -30,8 +26,7 @@ def _subject(case: Case) -> Subject:
     fit = [method for method in methods if not case.build().unfit(method)]
     if not fit:
         raise Skipped(f"it does not apply to {' and '.join(_METHODS)}")
-    graph = toy_graph(_NODES, edges=2 * _NODES)
-    return toy_subject(fit[-1], graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
+    return small_subject(case, fit[-1])
 
 
 def _examine(case: Case, toy: Toy) -> Any:
@@ -92,15 +87,12 @@ def _finds(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _is_stored(case: Case, toy: Toy) -> Iterator[Fault]:
     finding, _ = seeded_answer(case, toy, _examine)
-    metrics = [resolve(case.catalogue, "metric", "f1_micro")]
-    context = RunContext(torch.device("cpu"), 1, "toy", metrics, {"packages": {}, "plugins": {}})
     # Reuse the finding: examining again would double the time.
     given = type(case.spec.cls.__name__, (case.spec.cls,), {"examine": lambda audit, subject: finding})
     subject = _subject(case)
     cell = replace(subject.cell, audit=replace(case.spec, cls=given))
-    record, _, _ = Audit.auditor(case.catalogue)(cell, subject.graph, context)
+    record, reason = recorded(case, Audit.auditor(case.catalogue), cell, subject.graph)
     if record.status != "ok":
-        reason = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
         yield Fault(f"Its record has status {record.status}: {reason}.", "See the message.")
 
 
@@ -122,7 +114,7 @@ def _content(finding: Any) -> str:
 RULES = (
     Rule("question", "it asks one question and estimates the cost of the answer", _states_its_question),
     Rule("finding", "it returns a verdict and scores that can be stored", _finds),
-    same_answer(
+    *reproducible(
         "the same cell gives the same finding",
         _examine,
         _difference,
@@ -130,7 +122,6 @@ RULES = (
         "Draw from subject.task(run).generator(...) alone.",
         other_seed_first=True,
     ),
-    own_chance(_examine, _difference),
     Rule("inputs-unchanged", "the graph stays as it was", _leaves_inputs_alone),
     Rule("record", "the harness stores its findings as records", _is_stored),
 )

@@ -49,26 +49,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Case:
-    """The component under test.
-
-    Args:
-        spec: The component.
-        catalogue: Where models, references and controls are found.
-        model: The base model of tasks: a bracket.
-        data_root: The folder of datasets.
-        memory: Results that several rules share.
-    """
+    """The component under test; `memory` holds results that several rules share."""
 
     spec: Spec
     catalogue: Catalogue
     model: str = MODEL
     data_root: Path | None = None
     memory: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def name(self) -> str:
-        """The component's name, for messages."""
-        return self.spec.name
 
     def build(self) -> Any:
         """Make the component."""
@@ -92,14 +79,9 @@ class Skipped(Exception):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise of an interface.
+    """One promise of an interface; `check` yields the faults on one toy graph.
 
-    Args:
-        name: A few words with hyphens.
-        promise: What must hold, one sentence.
-        check: Yields the faults on one toy graph.
-        toys: The names of the graphs it is tried on.
-        needs: Rules that must hold: otherwise this one would only repeat their faults.
+    It is not tried where one of the rules `needs` fails: it would only repeat their faults.
     """
 
     name: str
@@ -133,17 +115,11 @@ class Result:
         return "failed" if self.faults else "skipped" if self.skipped else "ok"
 
 
-@dataclass
-class Crashes:
-    """The crashes so far: each is reported once, not under every rule that meets it."""
-
-    seen: set[str] = field(default_factory=set)
-
-
-def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) -> Result:
+def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: set[str]) -> Result:
     """Try a rule on its graphs; whatever the component raises becomes a fault.
 
     A component may refuse an unusual graph with an error of its own, which its users would read.
+    Each of the `crashes` is reported once, not under every rule that meets it.
     """
     faults: list[Fault] = []
     skipped: list[str] = []
@@ -170,12 +146,11 @@ def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: Crashes) 
     return Result(rule.name, rule.promise, tuple(_merged(faults)), why, tuple(refused))
 
 
-def _once(crashes: Crashes, text: str, faults: list[Fault], fault: Fault) -> list[str]:
+def _once(crashes: set[str], text: str, faults: list[Fault], fault: Fault) -> list[str]:
     """Add a fault the first time any rule meets it; otherwise return the reason why nothing could be tried."""
-    is_of_this_rule = any(text in other.what for other in faults)
-    if text in crashes.seen and not is_of_this_rule:
+    if text in crashes and not any(text in other.what for other in faults):
         return [f"not tried: {text}"]
-    crashes.seen.add(text)
+    crashes.add(text)
     faults.append(fault)
     return []
 

@@ -9,27 +9,21 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from unlearnbench.audits.base import Audit
+import unlearnbench
 from unlearnbench.component import ComponentParams
-from unlearnbench.datasets.base import Dataset
-from unlearnbench.gnn.models import Model, StackedModel
-from unlearnbench.metrics.base import Metric
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule
-from unlearnbench.unlearning import Unlearner
-from unlearnbench.unlearning.aggregation import Aggregator
-from unlearnbench.unlearning.partitioning import Partitioner
 
 BASES: dict[str, tuple[type[Any], ...]] = {
-    "partitioner": (Partitioner,),
-    "aggregator": (Aggregator,),
-    "unlearner": (Unlearner,),
-    "dataset": (Dataset,),
-    "model": (Model, StackedModel),
-    "metric": (Metric,),
-    "audit": (Audit,),
+    "partitioner": (unlearnbench.Partitioner,),
+    "aggregator": (unlearnbench.Aggregator,),
+    "unlearner": (unlearnbench.Unlearner,),
+    "dataset": (unlearnbench.Dataset,),
+    "model": (unlearnbench.Model, unlearnbench.StackedModel),
+    "metric": (unlearnbench.Metric,),
+    "audit": (unlearnbench.Audit,),
 }
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.+-]*")
 
@@ -66,7 +60,7 @@ def _parameters(case: Case, toy: Toy) -> Iterator[Fault]:
     yield from _fields(params)
     case.build()
     for preset in cls.presets:
-        resolve(case.catalogue, case.spec.kind, Bracket(case.name, {"preset": preset}))
+        resolve(case.catalogue, case.spec.kind, Bracket(case.spec.name, {"preset": preset}))
     if cls.presets and not cls.default_preset:
         yield Fault("It has presets and no default_preset.", "Name its own defaults in default_preset.")
 

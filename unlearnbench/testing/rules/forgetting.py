@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -12,21 +13,24 @@ from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.taint import contains_row, unique_rows
 from unlearnbench.errors import RefusedError
-from unlearnbench.protocol import Forget, Protocol, Request
-from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.cell import Cell
-from unlearnbench.running.outcome import RunContext
+from unlearnbench.protocol import Request
 from unlearnbench.running.runner import run_cell
-from unlearnbench.task import Task, Training
-from unlearnbench.testing.audits import toy_subject
-from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy, toy_graph
-from unlearnbench.testing.rules.base import EPOCHS, Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.lifecycle import CPU, VIEWS, Life, fifth, fitting, live, question, seeded_life
-from unlearnbench.testing.rules.purity import check_log_probabilities, difference
+from unlearnbench.task import Task
+from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy
+from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
+from unlearnbench.testing.rules.lifecycle import (
+    VIEWS,
+    fifth,
+    fitting,
+    live,
+    question,
+    recorded,
+    seeded_life,
+    small_subject,
+    trained,
+)
+from unlearnbench.testing.rules.purity import check_log_probabilities, describe, difference
 from unlearnbench.unlearning import Claim, Unlearner
-
-_SHOWN = 3
-_AUDITED = 40
 
 
 def _claims_something(case: Case) -> Claim:
@@ -50,19 +54,19 @@ def _holds_nothing(case: Case, toy: Toy) -> Iterator[Fault]:
     _claims_something(case)
     life, request = seeded_life(case, toy), fifth(toy)
     rows = unique_rows(life.task.graph, request.ids)
-    ids, features = [], []
+    held: dict[str, list[str]] = {"ids": [], "features": []}
     for path, tensor in named_reachable_tensors(life.method):
         part = tensor.detach()
         if part.layout is not torch.strided:
             part = part.to_dense()
         if part.dtype in (torch.int64, torch.int32) and bool(torch.isin(part, request.ids).any()):
-            ids.append(path)
+            held["ids"].append(path)
         elif any(contains_row(part, row) for row in rows.values()):
-            features.append(path)
-    for what, paths in (("ids", ids), ("features", features)):
+            held["features"].append(path)
+    for what, paths in held.items():
         if paths:
             yield Fault(
-                f"It still holds {what} of forgotten nodes: in {', '.join(paths[:_SHOWN])}.",
+                f"It still holds {what} of forgotten nodes: in {', '.join(paths[:3])}.",
                 "In unlearn() drop the former task and everything made from it; keep the retained one.",
             )
 
@@ -72,15 +76,15 @@ def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
     for name, value in life.kept[0].items():
         if name != "partition" or value.dtype != torch.int64 or value.dim() != 2 or value.shape[1] != 2:
             yield Fault(
-                f"kept() names {name}, {str(value.dtype).removeprefix('torch.')} {list(value.shape)}.",
+                f"kept() names {name}, {describe(value)}.",
                 'At most {"partition": int64 [[node id, shard], ...]} may be kept.',
             )
             continue
-        left = set(life.retained.graph.ids.tolist())
-        gone, strange = torch.isin(value[:, 0], request.ids), [i for i in value[:, 0].tolist() if i not in left]
-        if bool(gone.any()):
-            yield Fault(f"kept() has forgotten nodes: {listed(value[gone, 0].tolist())}.", "Keep retained nodes only.")
-        elif strange or len(value) != len(left) or len(set(value[:, 0].tolist())) != len(left):
+        ids, left = value[:, 0], life.retained.graph.ids
+        gone = ids[torch.isin(ids, request.ids)]
+        if len(gone):
+            yield Fault(f"kept() has forgotten nodes: {listed(gone.tolist())}.", "Keep retained nodes only.")
+        elif not torch.equal(ids.sort().values, left.sort().values):
             yield Fault(
                 f"kept() has {len(value)} nodes, {len(left)} are retained.", "Name every retained node once, by its id."
             )
@@ -89,9 +93,7 @@ def _keeps_what_it_may(case: Case, toy: Toy) -> Iterator[Fault]:
 def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
     if case.build().claim not in (Claim.EXACT, Claim.EXACT_GIVEN_PARTITION):
         raise Skipped("it does not claim to be exact; `unlearnbench audit` measures its forgetting")
-    spec = fitting(case.spec, toy.num_shards)
-    graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
-    subject = toy_subject(spec, graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
+    subject = small_subject(case, fitting(case.spec, toy.num_shards), int(toy.train[0]))
     finding = Exactness(Exactness.Params(runs=5, permutations=99)).examine(subject)
     if finding.details["claim_holds"] is False:
         failed = [
@@ -99,20 +101,15 @@ def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
         ]
         yield Fault(
             f"It claims {finding.details['claim']} and shows {finding.verdict}. {'. '.join(failed)}.",
-            f"Fix it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.name}",
+            f"Fix it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.spec.name}",
         )
-
-
-def _finite(life: Life, toy: Toy, call: str) -> Iterator[Fault]:
-    for view in VIEWS:
-        for answer in life.answers[view]:
-            yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, call)
 
 
 def _serves_a_second_request(case: Case, toy: Toy) -> Iterator[Fault]:
     requests = [Request(toy.train[1::5]), Request(toy.train[2::5]), Request(toy.train[-1:])]
     life = live(case, toy, requests)
-    yield from _finite(life, toy, "predict() after several requests")
+    for answer in chain.from_iterable(life.answers.values()):
+        yield from check_log_probabilities(answer, toy, "predict() after several requests")
     for name, kept in life.kept[-1].items():
         gone = torch.cat([request.ids for request in requests])
         if name == "partition" and bool(torch.isin(kept[:, 0], gone).any()):
@@ -120,9 +117,8 @@ def _serves_a_second_request(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _bears_an_emptied_shard(case: Case, toy: Toy) -> Iterator[Fault]:
-    method: Unlearner = fitting(case.spec, toy.num_shards).build()
     task = case.task(toy)
-    method.fit(task)
+    method = trained(case, toy, task)
     partition = method.kept().get("partition")
     gone: Tensor = toy.train[: len(toy.train) // 2]
     if partition is not None and len(partition):
@@ -132,10 +128,8 @@ def _bears_an_emptied_shard(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _bears_a_single_node(case: Case, toy: Toy) -> Iterator[Fault]:
-    method: Unlearner = fitting(case.spec, toy.num_shards).build()
     task = case.task(toy)
-    method.fit(task)
-    yield from _faults_after(method, task, toy, toy.train[1:], "with one node left")
+    yield from _faults_after(trained(case, toy, task), task, toy, toy.train[1:], "with one node left")
 
 
 def _faults_after(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: str) -> Iterator[Fault]:
@@ -145,7 +139,7 @@ def _faults_after(method: Unlearner, task: Task, toy: Toy, gone: Tensor, when: s
     held = retained.graph.ids if method.deletes_at_inference else toy.train
     for view in VIEWS:
         answer = method.predict(question(toy, held, view))
-        yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, f"predict() {when}")
+        yield from check_log_probabilities(answer, toy, f"predict() {when}")
 
 
 def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -153,30 +147,16 @@ def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
         raise Skipped("it does not declare that it forgets edges")
     pairs = toy.graph.pairs()
     life = live(case, toy, [Request(pairs[:3], "edge"), Request(pairs[3:5], "edge")])
-    yield from _finite(life, toy, "predict() after a request of edges")
+    for answer in chain.from_iterable(life.answers.values()):
+        yield from check_log_probabilities(answer, toy, "predict() after a request of edges")
 
 
 def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
-    catalogue = case.catalogue
-    graph = toy_graph(_AUDITED, edges=2 * _AUDITED, first_id=int(toy.train[0]))
-    cell = Cell(
-        Protocol(forget=Forget(0.1)),
-        resolve(catalogue, "dataset", "digits"),
-        graph.checksum(),
-        resolve(catalogue, "model", case.model),
-        fitting(case.spec, toy.num_shards),
-        Training(epochs=EPOCHS),
-        repetition=0,
-        seed=0,
-        device="cpu",
-    )
-    metrics = [resolve(catalogue, "metric", "f1_micro")]
-    context = RunContext(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
-    record, _, _ = run_cell(cell, graph, context)
+    subject = small_subject(case, fitting(case.spec, toy.num_shards), int(toy.train[0]))
+    record, reason = recorded(case, run_cell, subject.cell, subject.graph)
     if record.status == "refused":
         raise RefusedError(*record.notes[0].split("\n", 1))
     if record.status != "ok":
-        reason = f"{record.error['type']}: {record.error['message']}" if record.error else "; ".join(record.notes)
         yield Fault(f"Run as a cell it ends with status {record.status}: {reason}.", "See the message.")
 
 

@@ -1,4 +1,4 @@
-"""The life cycle of a method on a toy graph: fit, predict, unlearn, predict again."""
+"""The life cycle of a method on a toy graph, fit, predict, unlearn, predict again, and its run as a cell."""
 
 from __future__ import annotations
 
@@ -8,44 +8,38 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
+from unlearnbench.records.record import Record
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.execute import Compute
+from unlearnbench.running.outcome import RunContext
 from unlearnbench.task import Query, Task, View, make_query
-from unlearnbench.testing.graphs import Toy
-from unlearnbench.testing.rules.base import Case
-from unlearnbench.testing.rules.purity import difference, seeded_answer
+from unlearnbench.testing.audits import toy_subject
+from unlearnbench.testing.graphs import Toy, toy_graph
+from unlearnbench.testing.rules.base import EPOCHS, Case
+from unlearnbench.testing.rules.purity import copied, difference, seeded_answer
 from unlearnbench.unlearning import Unlearner
 
 CPU = torch.device("cpu")
 VIEWS = (View.SHARD, View.FULL)
-_SHARDS = "num_shards"
 
 
 def fitting(spec: Spec, num_shards: int) -> Spec:
-    """Return a method with this number of shards, if it has shards."""
-    if _SHARDS not in type(spec.params).model_fields:
+    """Return a method with this number of shards; the same one if it has no shards."""
+    if "num_shards" not in type(spec.params).model_fields:
         return spec
-    return replace(spec, params=spec.params.model_copy(update={_SHARDS: num_shards}))
-
-
-def has_shards(spec: Spec) -> bool:
-    """Whether a method has a number of shards as a parameter."""
-    return _SHARDS in type(spec.params).model_fields
+    return replace(spec, params=spec.params.model_copy(update={"num_shards": num_shards}))
 
 
 @dataclass(frozen=True)
 class Life:
-    """The results of a life cycle.
+    """The results of a life cycle: the method after all requests, and what it showed before and after each.
 
-    Args:
-        method: The method after all requests.
-        before: Its state before any request.
-        after: Its state after each request, before any prediction.
-        kept: What it kept after each request.
-        answers: Log-probabilities of the nodes to predict: by view, then before and after each request.
-        task: The task it was trained on.
-        retained: The last retained task.
+    `answers` holds, by view, log-probabilities of the nodes to predict; `retained` is the last retained task.
     """
 
     method: Unlearner
@@ -67,13 +61,7 @@ class Life:
 
 
 def live(case: Case, toy: Toy, requests: Sequence[Request] | None = None) -> Life:
-    """Train a method, let it forget, and predict before and after.
-
-    Args:
-        case: The method.
-        toy: The graph.
-        requests: The requests, in order; default: one, of every fifth training node.
-    """
+    """Train a method, let it serve requests, by default one of every fifth node, and predict before and after."""
     graph, task = toy.whole, case.task(toy)
     start, method = task, trained(case, toy, task)
     before = copied(method.state())
@@ -120,9 +108,19 @@ def question(toy: Toy, held: Tensor, view: View = View.SHARD, targets: Tensor | 
     return make_query(toy.whole, held, toy.asked if targets is None else targets, view, CPU)
 
 
-def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors, detached."""
-    return {name: value.detach().clone() for name, value in state.items()}
+def small_subject(case: Case, spec: Spec, first_id: int = 0) -> Subject:
+    """Return a cell of a method on a graph small enough to be run and audited in seconds."""
+    graph = toy_graph(40, edges=80, first_id=first_id)
+    return toy_subject(spec, graph, forget=0.1, epochs=EPOCHS, model=case.model, catalogue=case.catalogue)
+
+
+def recorded(case: Case, compute: Compute, cell: Cell, graph: Graph) -> tuple[Record, str]:
+    """Compute the record of a cell as the harness does; return it with the reason why its status is not `ok`."""
+    metrics = [resolve(case.catalogue, "metric", "f1_micro")]
+    context = RunContext(CPU, torch.get_num_threads(), "toy", metrics, {"packages": {}, "plugins": {}})
+    record, _, _ = compute(cell, graph, context)
+    error = record.error
+    return record, f"{error['type']}: {error['message']}" if error else "; ".join(record.notes)
 
 
 def _predicted(method: Unlearner, graph: Graph, toy: Toy, held: Tensor, view: View) -> Tensor:

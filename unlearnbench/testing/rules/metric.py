@@ -11,7 +11,7 @@ from torch import Tensor
 from unlearnbench.metrics.base import Metric
 from unlearnbench.testing.graphs import ONE_CLASS, PLAIN, Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule
-from unlearnbench.testing.rules.purity import difference, own_chance, same_answer
+from unlearnbench.testing.rules.purity import difference, reproducible
 
 
 def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:
@@ -77,8 +77,7 @@ def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
     arguments = dict(zip(("labels", "log_probabilities"), _predictions(toy), strict=True))
     before = {name: value.clone() for name, value in arguments.items()}
     _score(case, *arguments.values())
-    differs = difference(before, arguments)
-    if differs:
+    if differs := difference(before, arguments):
         yield Fault(
             f"score() changed its arguments: {differs}.", "The next metric gets the same tensors: clone() first."
         )
@@ -93,13 +92,12 @@ RULES = (
     ),
     Rule("nan", "predictions that are NaN are not scored as if they were valid", _does_not_hide_nan),
     Rule("any-order", "the order of nodes makes no difference", _ignores_the_order),
-    same_answer(
+    *reproducible(
         "the same predictions give the same score",
         _score_of_toy,
         _difference,
         "The same predictions are scored {}.",
         "Use labels and predictions alone.",
     ),
-    own_chance(_score_of_toy, _difference),
     Rule("inputs-unchanged", "labels and predictions stay as they were", _leaves_inputs_alone),
 )

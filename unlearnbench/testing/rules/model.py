@@ -12,7 +12,7 @@ from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import TOYS, Toy, toy_task
 from unlearnbench.testing.rules.base import EPOCHS, TOLERANCE, Case, Fault, Rule
-from unlearnbench.testing.rules.purity import describe, difference, own_chance, same_answer, unchanged_graph
+from unlearnbench.testing.rules.purity import describe, difference, reproducible, unchanged_graph
 
 
 def _task(case: Case, toy: Toy) -> Task:
@@ -48,13 +48,12 @@ def _bears_one_node_shards(case: Case, toy: Toy) -> Iterator[Fault]:
     task = _task(case, toy)
     graphs = [task.graph.induced(task.graph.ids[at : at + 1]) for at in range(3)]
     networks = train_networks(task, graphs, range(3))
-    for network in range(3):
-        if not all(bool(torch.isfinite(value).all()) for value in networks.state(network).values()):
-            yield Fault(
-                "Trained on a single node its parameters are not finite.",
-                "Statistics over one row (batch normalisation) divide by 0: use layer normalisation.",
-            )
-            return
+    values = [value for network in range(3) for value in networks.state(network).values()]
+    if not all(bool(torch.isfinite(value).all()) for value in values):
+        yield Fault(
+            "Trained on a single node its parameters are not finite.",
+            "Statistics over one row (batch normalisation) divide by 0: use layer normalisation.",
+        )
 
 
 def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
@@ -65,8 +64,7 @@ def _stands_alone(case: Case, toy: Toy) -> Iterator[Fault]:
     together = train_networks(task, parts, [0, 1, 2])
     for place, part in enumerate(parts):
         alone = train_networks(task, [part], [place])
-        differs = difference(together.state(place), alone.state(0))
-        if differs:
+        if differs := difference(together.state(place), alone.state(0)):
             yield Fault(
                 f"A network trained together with others differs from the same one trained alone: {differs}.",
                 "Let no parameter of one network meet rows of another; see docs/performance.md for bits.",
@@ -90,8 +88,7 @@ def _is_for_any_graph(case: Case, toy: Toy) -> Iterator[Fault]:
             "Nodes in another order get other predictions.",
             "Use edge_index of the call alone; keep nothing of an earlier graph.",
         )
-    differs = difference(before, networks.state(0))
-    if differs:
+    if differs := difference(before, networks.state(0)):
         yield Fault(f"Predicting changed parameters or statistics: {differs}.", "Change them in training mode alone.")
     _, shared = networks.predict_shared(graph, torch.arange(graph.num_nodes))
     if shared.shape[1:] == first.shape and not torch.allclose(shared[0], first, atol=TOLERANCE):
@@ -121,14 +118,14 @@ def _train_and_predict(case: Case, toy: Toy, task: Task) -> None:
 RULES = (
     Rule("answers", "embed() returns a row per node, head() a column per class, both finite", _answers, TOYS),
     Rule("one-node-shards", "it can be trained on a single node", _bears_one_node_shards),
-    same_answer(
+    *reproducible(
         "the same task gives the same parameters",
         _outputs,
         difference,
         "Two trainings of the same task differ: {}.",
         "Draw from the generator handed in or from torch's global one, which the harness sets; from no other.",
+        own_promise="random generators other than those handed in are left alone",
     ),
-    own_chance(_outputs, difference, "random generators other than those handed in are left alone"),
     unchanged_graph("the graph stays as it was", _task, _train_and_predict, "embed() or head()"),
     Rule("stands-alone", "a network does not depend on those trained beside it", _stands_alone),
     Rule("any-graph", "it predicts on any graph, in any order of nodes, and remembers none", _is_for_any_graph),

@@ -13,7 +13,7 @@ from unlearnbench.protocol import Request
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import EQUAL, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.purity import describe, own_chance, same_answer, unchanged_graph
+from unlearnbench.testing.rules.purity import describe, reproducible, unchanged_graph
 from unlearnbench.unlearning.partitioning import SLACK, Partitioner, shard_bounds
 
 _FORM = "Return int64 [task.graph.num_nodes], the shard of each node in the order of task.graph, from 0 to S - 1."
@@ -126,14 +126,13 @@ def _is_node_by_node(case: Case, toy: Toy) -> Iterator[Fault]:
 
 RULES = (
     Rule("places-every-node", "every node is in one shard, and no shard is empty", _places_every_node, TOYS),
-    same_answer(
+    *reproducible(
         "the same task gives the same answer",
         _shards,
         _difference,
         "Two calls with the same task give different answers.",
         toys=(PLAIN, EQUAL),
     ),
-    own_chance(_shards, _difference),
     unchanged_graph("the graph of the task stays as it was", Case.task, _ask, "partition()"),
     Rule("balance", "shards have between (1 - slack) n/S and (1 + slack) n/S nodes", _is_balanced, TOYS),
     Rule("uses-data", "uses_data = False: features, labels and edges make no difference", _uses_what_it_says),

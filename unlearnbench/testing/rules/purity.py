@@ -29,9 +29,6 @@ _SEED, _OTHER_SEED = 0, 2
 def seeded_generators(seed: int) -> Iterator[list[str]]:
     """Seed the global generators of torch, numpy and random; restore their states afterwards.
 
-    Args:
-        seed: The seed of all three.
-
     Yields:
         A list, filled at the end with the names of the generators that were used.
     """
@@ -60,11 +57,7 @@ def _states() -> dict[str, object]:
 
 
 def seeded_answer(case: Case, toy: Toy, answer: Answer, seed: int = _SEED) -> tuple[Any, list[str]]:
-    """Compute an answer with seeded global generators, once for all rules of a case.
-
-    Returns:
-        The answer, and the names of the global generators that were used.
-    """
+    """Return an answer and the names of the global generators it used, computed once for all rules of a case."""
 
     def compute() -> tuple[Any, list[str]]:
         with seeded_generators(seed) as used:
@@ -74,7 +67,7 @@ def seeded_answer(case: Case, toy: Toy, answer: Answer, seed: int = _SEED) -> tu
     return case.remembered(f"{answer.__name__} with seed {seed}, {toy.name}", compute)
 
 
-def same_answer(
+def reproducible(
     promise: str,
     answer: Answer,
     differ: Difference,
@@ -82,70 +75,50 @@ def same_answer(
     remedy: str = OWN_GENERATOR,
     toys: Sequence[str] = (PLAIN,),
     other_seed_first: bool = False,
-) -> Rule:
-    """Make the rule `same-answer`: equal random states give equal answers.
+    own_promise: str = "the global random generators are neither read nor changed",
+) -> tuple[Rule, Rule]:
+    """Make the rules `same-answer` (equal random states give equal answers) and `own-chance` (of no global generator).
 
     Args:
-        promise: What must hold.
+        promise: What must hold by `same-answer`.
         answer: Computes an answer.
         differ: Describes the difference between two answers.
-        fault: What is wrong otherwise; `{}` stands for the difference.
+        fault: What is wrong if equal states give other answers; `{}` stands for the difference.
         remedy: What to do about it.
-        toys: The names of the graphs it is tried on.
+        toys: The names of the graphs that `same-answer` is tried on.
         other_seed_first: Whether an equal answer with the other seed, which `own-chance` computes anyway, is enough:
             this saves a call where one takes long.
+        own_promise: What must hold by `own-chance`.
     """
+    own_remedy = 'Draw from task.generator("role", ...) alone, and never seed globally.'
 
-    def check(case: Case, toy: Toy) -> Iterator[Fault]:
+    def same(case: Case, toy: Toy) -> Iterator[Fault]:
         first, _ = seeded_answer(case, toy, answer)
         if other_seed_first and not differ(first, seeded_answer(case, toy, answer, _OTHER_SEED)[0]):
             return
         with seeded_generators(_SEED):
             again = answer(case, toy)
-        differs = differ(first, again)
-        if differs:
+        if differs := differ(first, again):
             case.memory[UNEQUAL] = True
             yield Fault(fault.format(differs), remedy)
 
-    return Rule("same-answer", promise, check, toys)
-
-
-def own_chance(
-    answer: Answer, differ: Difference, promise: str = "the global random generators are neither read nor changed"
-) -> Rule:
-    """Make the rule `own-chance`: the global random generators are neither read nor changed.
-
-    Args:
-        answer: Computes an answer.
-        differ: Describes the difference between two answers.
-        promise: What must hold.
-    """
-    remedy = 'Draw from task.generator("role", ...) alone, and never seed globally.'
-
-    def check(case: Case, toy: Toy) -> Iterator[Fault]:
+    def own(case: Case, toy: Toy) -> Iterator[Fault]:
         first, used = seeded_answer(case, toy, answer)
         if used:
-            yield Fault(f"It uses the global generator of {' and '.join(used)}.", remedy)
+            yield Fault(f"It uses the global generator of {' and '.join(used)}.", own_remedy)
         differs = differ(first, seeded_answer(case, toy, answer, _OTHER_SEED)[0])
-        if differs and not used and case.memory.get(UNEQUAL):
-            raise Skipped("it differs with equal random states, too")
         if differs and not used:
-            yield Fault(f"Its answer depends on the global random state: {differs}.", remedy)
+            if case.memory.get(UNEQUAL):
+                raise Skipped("it differs with equal random states, too")
+            yield Fault(f"Its answer depends on the global random state: {differs}.", own_remedy)
 
-    return Rule("own-chance", promise, check)
+    return Rule("same-answer", promise, same, toys), Rule("own-chance", own_promise, own)
 
 
 def unchanged_graph(
     promise: str, task_of: Callable[[Case, Toy], Task], call: Callable[[Case, Toy, Task], object], name: str
 ) -> Rule:
-    """Make the rule `inputs-unchanged` of a component that gets a task.
-
-    Args:
-        promise: What must hold.
-        task_of: Makes the task.
-        call: Calls the component with it.
-        name: The name of the call, for messages.
-    """
+    """Make the rule `inputs-unchanged` of a component that gets a task; messages name its call."""
 
     def check(case: Case, toy: Toy) -> Iterator[Fault]:
         task = task_of(case, toy)
@@ -162,13 +135,7 @@ def copies(*graphs: Graph) -> list[dict[str, Tensor]]:
 
 
 def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]], call: str) -> Iterator[Fault]:
-    """Yield a fault for every tensor of a graph that was changed.
-
-    Args:
-        graphs: The graphs by their names in the plugin's code.
-        before: Their `copies` from before the call.
-        call: The name of the call.
-    """
+    """Yield a fault for every tensor of a graph that was changed since its `copies`."""
     for (label, graph), old in zip(graphs.items(), before, strict=True):
         for name, value in old.items():
             if not torch.equal(getattr(graph, name), value):
@@ -178,6 +145,11 @@ def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]],
                 )
 
 
+def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors, detached."""
+    return {name: value.detach().clone() for name, value in state.items()}
+
+
 def describe(value: object) -> str:
     """Describe a value: dtype and shape of a tensor, otherwise its type."""
     if isinstance(value, Tensor):
@@ -185,8 +157,9 @@ def describe(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def check_log_probabilities(value: Any, count: int, num_classes: int, call: str) -> Iterator[Fault]:
-    """Yield the faults of a value that should be log-probabilities [count, num_classes]."""
+def check_log_probabilities(value: Any, toy: Toy, call: str, count: int | None = None) -> Iterator[Fault]:
+    """Yield the faults of log-probabilities [count, classes], by default of the toy's nodes to predict."""
+    count, num_classes = len(toy.asked) if count is None else count, toy.whole.num_classes
     if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != (count, num_classes):
         yield Fault(
             f"{call} gave {describe(value)}, expected float [{count}, {num_classes}].",

@@ -14,10 +14,8 @@ from unlearnbench.testing.rules import forgetting
 from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.lifecycle import (
     VIEWS,
-    copied,
     fifth,
     fitting,
-    has_shards,
     life_difference,
     live,
     question,
@@ -27,11 +25,11 @@ from unlearnbench.testing.rules.lifecycle import (
 from unlearnbench.testing.rules.purity import (
     changed,
     check_log_probabilities,
+    copied,
     copies,
     describe,
     difference,
-    own_chance,
-    same_answer,
+    reproducible,
     seeded_generators,
 )
 from unlearnbench.unlearning import Claim, Unlearner
@@ -55,7 +53,7 @@ def _answers(case: Case, toy: Toy) -> Iterator[Fault]:
     for view in VIEWS:
         for number, answer in enumerate(life.answers[view]):
             call = f"predict() {'after' if number else 'before'} the request"
-            yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, call)
+            yield from check_log_probabilities(answer, toy, call)
 
 
 def _faults_of_state(state: Mapping[str, Tensor]) -> Iterator[Fault]:
@@ -116,8 +114,7 @@ def _predicts_without_side_effects(case: Case, toy: Toy) -> Iterator[Fault]:
         before = copied(method.state())
         query = question(toy, toy.train, view)
         first = method.predict(query)
-        differs = difference(before, copied(method.state()))
-        if differs:
+        if differs := difference(before, method.state()):
             yield Fault(
                 f"predict() changed the state: {differs}.",
                 "Only fit() and unlearn() may; put networks into eval() before they predict.",
@@ -135,14 +132,15 @@ def _predicts_without_side_effects(case: Case, toy: Toy) -> Iterator[Fault]:
                 "Take the rows graph.positions(query.targets), in this order.",
             )
         answer = method.predict(question(toy, toy.train, view, toy.train[:5]))
-        yield from check_log_probabilities(answer, 5, toy.whole.num_classes, "predict() of training nodes")
+        yield from check_log_probabilities(answer, toy, "predict() of training nodes", 5)
 
 
 def _bears_more_shards_than_nodes(case: Case, toy: Toy) -> Iterator[Fault]:
-    if not has_shards(case.spec):
-        raise Skipped("it has no parameter num_shards")
     many = len(toy.train) + 1
-    method: Unlearner = fitting(case.spec, many).build()
+    spec = fitting(case.spec, many)
+    if spec is case.spec:
+        raise Skipped("it has no parameter num_shards")
+    method: Unlearner = spec.build()
     try:
         method.fit(case.task(toy))
         answer = method.predict(question(toy, toy.train))
@@ -154,20 +152,19 @@ def _bears_more_shards_than_nodes(case: Case, toy: Toy) -> Iterator[Fault]:
             "Raise UsageError that names both numbers, as checked_partition does.",
         )
         return
-    yield from check_log_probabilities(answer, len(toy.asked), toy.whole.num_classes, "predict()")
+    yield from check_log_probabilities(answer, toy, "predict()")
 
 
 RULES = (
     Rule("says-what-it-is", "claim and forgets have valid values", _declares_claim),
     Rule("answers", "fit, predict, unlearn, predict: finite log-probabilities, a row per target node", _answers, TOYS),
-    same_answer(
+    *reproducible(
         "the same task and request give the same state and answers",
         live,
         life_difference,
         "Two runs of the same task differ: {}.",
         toys=(PLAIN, EQUAL),
     ),
-    own_chance(live, life_difference),
     Rule("inputs-unchanged", "task, retained task, request and query stay as they were", _leaves_inputs_alone),
     Rule("test-labels", "the labels of test nodes make no difference", _sees_no_test_label, (PLAIN, ONE_CLASS)),
     Rule(
