@@ -139,7 +139,10 @@ def try_rule(rule: Rule, case: Case, toys: Mapping[str, Toy], crashes: set[str])
                 refused.append(f"{name}: {error.message}")
         except (Exception, SystemExit) as error:  # third-party code may fail in any way
             text = f"{reason_of(error)}{_place(error, case)}."
-            fault = Fault(f"It crashes: {text}", _remedy(name), name, "".join(traceback.format_exception(error)))
+            remedy = f"Handle {name}, or raise UsageError with what a user can do; --debug shows the traceback."
+            if name == PLAIN:
+                remedy = "Fix it; unlearnbench plugin check --debug shows the traceback."
+            fault = Fault(f"It crashes: {text}", remedy, name, "".join(traceback.format_exception(error)))
             skipped += _once(crashes, text, faults, fault)
     tried = len(skipped) < len(rule.toys)
     why = "" if faults or tried else "; ".join(dict.fromkeys(skipped))
@@ -176,9 +179,3 @@ def _place(error: BaseException, case: Case) -> str:
     own = getattr(sys.modules.get(case.spec.cls.__module__), "__file__", None)
     shown = [frame for frame in frames if frame.filename == own] or frames[-1:]
     return f" (line {shown[-1].lineno} of {Path(shown[-1].filename).name}, in {shown[-1].name})" if shown else ""
-
-
-def _remedy(where: str) -> str:
-    if where == PLAIN:
-        return "Fix it; unlearnbench plugin check --debug shows the traceback."
-    return f"Handle {where}, or raise UsageError with what a user can do; --debug shows the traceback."

@@ -79,16 +79,9 @@ def reproducible(
 ) -> tuple[Rule, Rule]:
     """Make the rules `same-answer` (equal random states give equal answers) and `own-chance` (of no global generator).
 
-    Args:
-        promise: What must hold by `same-answer`.
-        answer: Computes an answer.
-        differ: Describes the difference between two answers.
-        fault: What is wrong if equal states give other answers; `{}` stands for the difference.
-        remedy: What to do about it.
-        toys: The names of the graphs that `same-answer` is tried on.
-        other_seed_first: Whether an equal answer with the other seed, which `own-chance` computes anyway, is enough:
-            this saves a call where one takes long.
-        own_promise: What must hold by `own-chance`.
+    Promise, fault, remedy and toys are those of `same-answer`, but for `own_promise`; `{}` in the
+    fault stands for the difference. `other_seed_first`: an equal answer with the other seed, which
+    `own-chance` computes anyway, is enough; this saves a call where one takes long.
     """
     own_remedy = 'Draw from task.generator("role", ...) alone, and never seed globally.'
 
