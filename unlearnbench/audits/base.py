@@ -105,11 +105,7 @@ class Audit(Component, ABC):
 
     @staticmethod
     def auditor(catalogue: Catalogue) -> Compute:
-        """Return the function that computes the record of a cell with an audit; consecutive cells share predictions.
-
-        Args:
-            catalogue: Contains the references and controls.
-        """
+        """Return the function that computes the record of a cell with an audit; consecutive cells share predictions."""
         memory = Memory()
         last: list[str] = []
 

@@ -101,10 +101,6 @@ class Edges:
     def dots(self, targets: Tensor, sources: Tensor) -> Tensor:
         """Return for each edge the dot product of its target's row in one tensor and its source's in the other.
 
-        Args:
-            targets: float [n, k].
-            sources: float [n, k].
-
         Returns:
             float [E].
         """
@@ -116,11 +112,6 @@ def attention_edges(edge_index: Tensor, num_rows: int, heads: int) -> Edges:
     """Build the edges of attention: every self-loop removed, then one added for each node.
 
     Each head has its own row: row `node * heads + head` attends to the same head of its neighbours.
-
-    Args:
-        edge_index: int64 [2, E], source and target.
-        num_rows: Nodes.
-        heads: Heads.
     """
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     node = torch.arange(num_rows, device=edge_index.device)

@@ -182,7 +182,6 @@ class Networks:
 
 
 def _answers(stack: Stack, rows: Tensor, layout: Layout) -> Answers:
-    """Return each network's embeddings and logits for these rows."""
     width = stack.embedding_size if stack.embedding_size > 0 else None
     embeddings = layout.split(rows, width)
     logits = layout.split(stack.head(rows, layout), stack.num_classes)

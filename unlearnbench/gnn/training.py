@@ -26,13 +26,6 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epoc
 
     The gradient of the sum is, for each network, that of its own mean: no parameter of one
     network depends on data of another.
-
-    Args:
-        stack: The networks, newly initialised.
-        layout: Their graphs; its noise is the source of dropout.
-        labels: int64, one per row of the layout.
-        training: Learning rate and weight decay.
-        epochs: Their numbers, counted from 0.
     """
     descent = _Descent(stack, training)
     share = _shares([graph.num_nodes for graph in layout.graphs()], labels.device)

@@ -9,13 +9,7 @@ from torch import Tensor
 
 
 def update(digest: Any, tensor: Tensor, name: str = "") -> None:
-    """Add a name and a tensor's type, shape and bytes to a digest.
-
-    Args:
-        digest: A `hashlib` object.
-        tensor: Of any type and shape, on any device.
-        name: Distinguishes equal tensors.
-    """
+    """Add a name and a tensor's type, shape and bytes to a digest."""
     digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
     digest.update(raw_bytes(tensor))
 

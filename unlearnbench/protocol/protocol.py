@@ -77,13 +77,6 @@ class RepetitionData:
 def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> RepetitionData:
     """Return the data of a repetition, the same for every method and model.
 
-    Args:
-        protocol: Its settings.
-        graph: The dataset.
-        base: The seed a user chose.
-        dataset: Its name.
-        repetition: 0, 1, ...
-
     Raises:
         UsageError: The graph is too small, or the request does not fit it.
     """
@@ -100,12 +93,6 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
 
     Ten repetitions test every labelled node once; the next ten use new folds. With the
     dataset's own split, repetitions differ only in their seeds and requests.
-
-    Args:
-        graph: The dataset.
-        base: The seed a user chose.
-        dataset: Its name.
-        repetition: 0, 1, ...
 
     Raises:
         UsageError: Fewer labelled nodes than folds.

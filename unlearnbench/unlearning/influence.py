@@ -122,13 +122,7 @@ def hops_of(model: ComponentParams) -> int:
 
 
 def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
-    """Return which nodes are within so many hops of others, these excluded: bool [graph.num_nodes].
-
-    Args:
-        graph: Edges count in both directions.
-        ids: int64 [t], nodes of the graph.
-        hops: How far.
-    """
+    """Return which nodes are within so many hops of others, these excluded: bool [graph.num_nodes]."""
     origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
     origin[graph.positions(ids)] = True
     distance = hop_distance(graph.edge_index, origin, hops)
@@ -140,12 +134,6 @@ def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:
 
     Training minimises the mean cross-entropy plus decay / 2 times the squared norm of the parameters:
     written as a sum, each node contributes its cross-entropy and the penalty.
-
-    Args:
-        network: A stack of one network.
-        graph: The graph to pass messages over, with labels.
-        ids: int64 [t], nodes of the graph.
-        decay: Weight decay.
     """
     ((_, logits),) = network.answers([graph])
     at = graph.positions(ids)

@@ -67,11 +67,7 @@ def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
 
 
 def quiet_notes(cells: pd.DataFrame) -> list[str]:
-    """Say how many of several methods' timed records `quiet_records` leaves out.
-
-    Args:
-        cells: Column `row` names the method.
-    """
+    """Say how many of several methods' timed records `quiet_records` leaves out."""
     left = sum(len(part) - len(quiet_records(part)) for _, part in cells.groupby("row"))
     if not left:
         return []

@@ -114,7 +114,6 @@ def _facets(one: Aggregate) -> dict[str, str]:
 
 
 def _rows(one: Aggregate) -> pd.DataFrame:
-    """Return one row per method and view."""
     facets = one.group.facets
     ok = one.chosen[one.chosen["status"] == "ok"]
     torch = {str(name): " ".join(sorted(set(part["torch"]))) for name, part in ok.groupby("row")}

@@ -56,12 +56,7 @@ def compare_published(values: list[float], printed: float) -> Comparison:
 
 
 def matched_by_name(found: Aggregate, printed: pd.DataFrame) -> list[Matched]:
-    """Find the published row of each row of a group: every row of the method's name, whatever its parameters.
-
-    Args:
-        found: The group.
-        printed: What `read_published` returned.
-    """
+    """Find the published row of each row of a group: every row of the method's name, whatever its parameters."""
     of_method = of_cell(printed, found.group.facets["dataset"], found.group.facets["model"])
     methods = found.group.frame.drop_duplicates("row").set_index("row")["method_name"]
     return [Matched(row, of_method[methods[row]]) for row in found.group.rows if methods[row] in of_method]

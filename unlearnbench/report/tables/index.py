@@ -59,12 +59,6 @@ def command_note(source: str, name: str, against: str = "") -> str:
 def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:
     """Find the entry of a table.
 
-    Args:
-        catalogue: Where it is looked up.
-        name: Its name.
-        against: Whose published numbers it is to be set against; empty: nobody's, or those that the table
-            always stands against.
-
     Raises:
         UsageError: There is no such table, or there are no such numbers for it.
     """

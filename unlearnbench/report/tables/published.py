@@ -43,13 +43,7 @@ def read_published(path: Path) -> pd.DataFrame:
 
 
 def of_cell(frame: pd.DataFrame, dataset: str, model: str) -> dict[str, Published]:
-    """Return what is printed for a dataset and a model, by method.
-
-    Args:
-        frame: What `read_published` returned.
-        dataset: The name of the dataset.
-        model: The name of the model.
-    """
+    """Return what is printed for a dataset and a model, by method."""
     part = frame[(frame["dataset"] == dataset) & (frame["model"] == model)]
     return {
         str(row["method"]): Published(

@@ -108,14 +108,7 @@ def train_members(
     ids: Sequence[NDArray[np.int64]],
     extra_state: Mapping[str, NDArray[Any]],
 ) -> MemberAnswer:
-    """Carry out a `MemberOrder` in this process, one call at a time.
-
-    Args:
-        order: The order as JSON.
-        graph: The training graph: `x`, `y`, `edge_index`, `ids`, `num_classes`.
-        ids: The ids of each shard's nodes.
-        extra_state: The method's extra state of these shards.
-    """
+    """Carry out a `MemberOrder` in this process, one call at a time."""
     sender, disable_plugins = _origin(order)
     # torch's random state and modes belong to the process: two trainings at once would change them.
     with _ALONE:

@@ -251,7 +251,6 @@ def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children."""
     if os.name == "nt":
         process.kill()
         return
