@@ -195,7 +195,7 @@ def test_a_dataset_that_is_not_at_hand_ends_a_script_with_one_message(script, tm
     assert caught.value.code == 2
     said = capsys.readouterr().err
     assert "Planetoid" in said
-    assert "--data-root" in said
+    assert "`data_root`" in said
     assert "--dataset digits" in said
 
 

@@ -152,7 +152,7 @@ def test_the_command_line_asks_for_batches(tmp_path, command):
         ({"set": {"training.fanouts": "5,5"}}, "there are no batches"),
         ({"batch_size": 8, "set": {"training.fanouts": "5,0"}}, "out of range"),
         ({"batch_size": 8, "set": {"training.fanouts": "5;5"}}, "not a number"),
-        ({"batch_size": 8, "set": {"training.batch_size": 8}}, "Use one of --batch-size"),
+        ({"batch_size": 8, "set": {"training.batch_size": 8}}, "Use one of `batch_size`"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"batch_size": True}, "no number"),
     ],

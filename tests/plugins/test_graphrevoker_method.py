@@ -127,7 +127,7 @@ def test_announcing_imports_no_torch():
         "import sys, unlearnbench_graphrevoker as p\n"
         "names = []\n"
         "for hook in (p.register_partitioners, p.register_aggregators, p.register_unlearners):\n"
-        "    hook(lambda name, target, summary: names.append(name))\n"
+        "    hook(lambda name, target, summary, look=None: names.append(name))\n"
         "assert names == ['gpa', 'contrastive', 'graphrevoker'], names\n"
         "assert 'torch' not in sys.modules and 'pydantic' not in sys.modules\n"
     )
