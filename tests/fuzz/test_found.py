@@ -279,3 +279,14 @@ def test_half_a_surrogate_pair_is_written_as_text() -> None:
     import pandas as pd
 
     assert csv_text(pd.DataFrame({"a": ["\udc80"]})) == "a\n\\udc80\n"
+
+
+def test_a_file_whose_parts_have_other_names_in_its_directory_is_damaged(tmp_path: Path) -> None:
+    """Torch reads such a file, whatever else in it is damaged."""
+    path = saved(tmp_path / "g.pt")
+    content = bytearray(path.read_bytes())
+    content[32] ^= 0x80  # in the first name
+    content[len(content) // 4] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"g\.pt"):
+        load(path)

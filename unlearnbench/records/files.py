@@ -14,6 +14,7 @@ from typing import IO
 from unlearnbench.errors import UsageError, WriteError
 
 LONGEST_NAME = 100
+_CHUNK = 2**20
 TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -61,15 +62,23 @@ def inside(path: Path, root: Path) -> Path:
 
 
 def wrong_checksum(path: Path) -> str | None:
-    """Return the name of the first member of a zip file (`.pt`, `.npz`) with a wrong checksum; torch compares none.
+    """Return the name of the first member of a zip file (`.pt`, `.npz`) that is damaged; torch compares no checksum.
 
-    None if all agree, or if the file is no zip or too damaged: reading it then fails.
+    None if all are whole, or if the file is no zip: reading it then fails.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip()
+        archive = zipfile.ZipFile(path)
     except Exception:  # zipfile raises whatever the damage leads to
         return None
+    with archive:
+        for name in archive.namelist():
+            try:
+                with archive.open(name) as member:
+                    while member.read(_CHUNK):
+                        pass
+            except Exception:
+                return name
+    return None
 
 
 def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
