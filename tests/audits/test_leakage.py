@@ -33,6 +33,8 @@ from unlearnbench.seeds import keyed_hash
 from unlearnbench.task import Task
 from unlearnbench.unlearning.partitioning import Partitioner
 
+pytestmark = pytest.mark.slow
+
 LEAVES = 6
 QUICK = "worlds=8,same_seed=6,draws=39"
 

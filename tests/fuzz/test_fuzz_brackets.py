@@ -13,6 +13,8 @@ from unlearnbench.hookspecs import KINDS
 from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.registry.resolve import resolve
 
+pytestmark = pytest.mark.slow
+
 pieces = st.one_of(
     st.sampled_from(["a", "b", "[", "]", "[", "]", "=", ",", '"', "file:", ":", ".", " ", "a=", "a[b=", "\t", "1"]),
     st.sampled_from([text for text in ODD_TEXTS if len(text) < 100]),

@@ -23,6 +23,8 @@ from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute
 from unlearnbench.running.plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["known_machine"]
 
 ROOT = Path("unused")
@@ -299,7 +301,6 @@ odd_edges = st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count -
 odd_labels = st.lists(st.sampled_from([0, 0, 1, 2, 2, 4, -1]), min_size=count, max_size=count)
 
 
-@pytest.mark.slow
 @given(
     odd_ids,
     odd_edges,

@@ -25,6 +25,8 @@ from unlearnbench.report.tables.core import EVERY_GROUP
 from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import FORMATS, render
 
+pytestmark = pytest.mark.slow
+
 ARRAYS = {"forgotten": np.array([3, 2**62]), "after/test/shard": np.linspace(-5, 0, 12, dtype=np.float32).reshape(4, 3)}
 
 
@@ -131,7 +133,6 @@ replacements = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(list(places(PLAIN))), replacements), min_size=1, max_size=2),
     st.booleans(),

@@ -17,6 +17,8 @@ from unlearnbench.audits.distance import controls
 from unlearnbench.audits.distance.measures import auc, loss_scores, read_area
 from unlearnbench.records.record import read_record
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 

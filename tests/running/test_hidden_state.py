@@ -21,6 +21,8 @@ from repository import ROOT
 from unlearnbench import seeds
 from unlearnbench.running.process_guard import seeded_process_state
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 STATEFUL = """
@@ -122,7 +124,6 @@ def test_the_order_of_cells_changes_nothing(stateful: Any, tmp_path: Path) -> No
     assert found[2]["careless", 0][4]["before"] != found[2]["careless", 1][4]["before"]
 
 
-@pytest.mark.slow
 def test_two_processes_at_once_give_what_one_gives(stateful: Any, tmp_path: Path) -> None:
     arguments = ("run", "-m", "meddling,careless,sisa[num_shards=3,aggregator=stacking]", *ALL, "--seeds")
     site = tmp_path / "other-site"

@@ -65,7 +65,10 @@ SHORT = {
 }
 MODELS = {"cgu": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
-LONG = (("audit", "controls"), ("audit", "distance"))
+LONG = (
+    *(("audit", name) for name in ("controls", "distance")),
+    *(("unlearner", name) for name in ("gif", "idea", "grapheraser", "graphrevoker")),
+)
 
 
 def with_wrong_ones() -> Catalogue:

@@ -17,6 +17,8 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_graph, toy_task
 
+pytestmark = pytest.mark.slow
+
 NODES = 2000
 # The widest that anything is for each node: 256 hidden units of a partitioner's network. All pairs would be 2,000.
 PER_NODE = 300
@@ -58,7 +60,6 @@ print("partition", peak_gib())
 QUICK = ("random", "bekm[embedding=propagated,rounds=1]", "blpa[rounds=1]", "ldg")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the peak is read as POSIX has it")
 def test_two_hundred_thousand_nodes_are_partitioned_and_partly_forgotten_in_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE, *QUICK], capture_output=True, text=True, check=False)
