@@ -33,7 +33,7 @@ METHODS = ("--methods", "sisa,grapheraser,graphrevoker", "--repetitions", "3", "
 # Imports once what a run needs, then makes a copy of itself for each run: kills meet cells, not imports.
 SERVER = """
 import json, os, sys
-import unlearnbench.cli.progress
+import unlearnbench.cli.running
 import unlearnbench.cli.run
 from unlearnbench.cli import main
 print("ready", flush=True)

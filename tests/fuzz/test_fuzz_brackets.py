@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from fuzzing import ODD_TEXTS, catalogue, fuzz, odd_floats, odd_integers, odd_texts, told
 from hypothesis import given
 from hypothesis import strategies as st

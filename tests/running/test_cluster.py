@@ -394,10 +394,10 @@ def test_a_worker_that_joins_later_with_other_versions_computes_nothing(monkeypa
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"backend": "dask"}, "Add --scheduler ADDRESS"),
-        ({"scheduler": "tcp://h:1"}, "Add --backend dask"),
+        ({"backend": "dask"}, "Add `scheduler` ADDRESS"),
+        ({"scheduler": "tcp://h:1"}, "Add `backend` dask"),
         ({"backend": "dask", "scheduler": "tcp://h:1", "jobs": 2}, "the workers' threads"),
-        ({"distribute": "members"}, "Add --backend dask --scheduler ADDRESS"),
+        ({"distribute": "members"}, "Add `backend` dask and `scheduler` ADDRESS"),
         ({**MEMBERS, "isolate": True}, "leave one of them out"),
         ({**MEMBERS, "cell_timeout": 5}, "leave one of them out"),
         ({**MEMBERS, "train": "one-by-one"}, "leave one of them out"),
