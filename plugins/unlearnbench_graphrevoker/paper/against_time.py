@@ -80,7 +80,7 @@ def time_tables(name: str, found: Aggregate) -> list[Table]:
 
 
 def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple[str, float | None]]:
-    """Give for each row the row its time is divided by, and that one's published seconds."""
+    """Return for each row the row its time is divided by, and that one's published seconds."""
     if name in ABLATIONS:
         seconds = {pair.row: pair.printed.seconds for pair in pairs}
         wholes = {row: one.whole for one in find_designs(found.group, ABLATIONS[name]) for row in one.rows.values()}
@@ -91,7 +91,7 @@ def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple
 
 
 def _ratios(logs: list[float], printed: float | None) -> dict[str, Any]:
-    """Give the geometric mean of the ratios with its interval, and where one split's ratio is expected."""
+    """Return the geometric mean of the ratios with its interval, and where one split's ratio is expected."""
     centre = mean(logs)
     reading = compare_published(logs, math.log(printed)) if printed is not None else None
     ends: dict[str, float | None] = {

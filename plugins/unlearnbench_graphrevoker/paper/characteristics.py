@@ -114,7 +114,7 @@ def characteristics_tables(
 
 
 def plain_rows(found: Aggregate) -> dict[str, str]:
-    """Give for each sharded row the one with the same shards whose aggregator is the plain mean.
+    """Return for each sharded row the one with the same shards whose aggregator is the plain mean.
 
     Returns:
         Row to row; to itself where its own aggregator is the mean, to an empty name where there

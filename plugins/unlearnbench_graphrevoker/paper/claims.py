@@ -122,7 +122,7 @@ def default_row(found: Aggregate, method: str) -> str:
 
 
 def verdict(leads: Sequence[Paired], adjusted: Sequence[float | None]) -> str:
-    """Say whether the method is shown to be before every baseline, behind one, or neither."""
+    """Return whether the method is shown to be before every baseline, behind one, or neither."""
     shown = [(one.mean or 0.0) if p is not None and p < ALPHA else 0.0 for one, p in zip(leads, adjusted, strict=True)]
     if any(value < 0 for value in shown):
         return REVERSED
@@ -157,7 +157,7 @@ def _apart(one: Paired | None) -> str:
 
 
 def _from_printed(one: ClaimedCell) -> tuple[float | None, float | None, float | None]:
-    """Give ours - published with its interval, which is that of ours: the paper's number is taken as given."""
+    """Return ours - published with its interval, which is that of ours: the paper's number is taken as given."""
     printed = one.printed.f1 or 0.0
     mean_, low, high = (
         None if value is None else value - printed for value in (one.ours.mean, one.ours.low, one.ours.high)

@@ -25,7 +25,7 @@ def zeroed(method: str) -> frozenset[str]:
 
 
 def contradictions(dataset: str, model: str) -> Iterator[str]:
-    """Say where the paper prints several numbers for one thing, or one number for several."""
+    """Report where the paper prints several numbers for one thing, or one number for several."""
     frames = {name: published(name) for name in _OF_F1}
     seen: dict[str, list[str]] = {}
     for frame in frames.values():

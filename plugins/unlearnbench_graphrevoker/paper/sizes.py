@@ -19,7 +19,7 @@ def against(source: TableSource) -> list[Table]:
 
 
 def contradictions(raw: list[dict[str, Any]]) -> Iterator[str]:
-    """Say where the paper's sizes are not those of the data, and that it counts edges in two ways."""
+    """Report where the paper's sizes are not those of the data, and that it counts edges in two ways."""
     known = [row for row in raw if row["nodes"] is not None]
     for row in known:
         if row["nodes"] != row["published_nodes"]:

@@ -33,7 +33,7 @@ def differences_by_unit(mine: Scores, others: Scores) -> Scores:
 
 
 def overlap(found: Aggregate) -> tuple[float, str]:
-    """Give n_test/n_train for the corrected variance, and the formula in words.
+    """Return n_test/n_train for the corrected variance, and the formula in words.
 
     Raises:
         DataError: The records do not say how nodes were split.
@@ -62,7 +62,7 @@ def with_claim(found: Aggregate, claim: str) -> set[str]:
 
 
 def reason_notes(contrasts: Iterable[tuple[str, str, Paired]]) -> Iterator[str]:
-    """Say once for each reason which (method, view) it holds for."""
+    """Report once for each reason which (method, view) it holds for."""
     listed = pd.DataFrame([(one.reason, f"{row} ({view})") for row, view, one in contrasts], columns=["why", "where"])
     for why, part in listed[listed["why"] != ""].groupby("why", sort=True):
         yield f"{', '.join(part['where'])}: {why}."

@@ -91,7 +91,7 @@ def load_records(path: str | Path) -> pd.DataFrame:
 
 
 def results_root(path: Path) -> Path:
-    """Give the results folder, whether it is named itself or the folder `records` in it."""
+    """Return the results folder, whether it is named itself or the folder `records` in it."""
     return path.parent if path.name == "records" and not (path / "records").is_dir() else path
 
 
@@ -133,7 +133,7 @@ def shown_method(label: str, preset: str) -> str:
 
 
 def shown_forget(forget: Mapping[str, Any]) -> str:
-    """Say in a few words what is forgotten."""
+    """Describe in a few words what is forgotten."""
     if set(forget) == {"kind", "ratio"}:
         return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
     if set(forget) == {"kind", "count"}:
@@ -213,7 +213,7 @@ def _costs(record: Record) -> dict[str, Any]:
 
 
 def _by_member(record: Record) -> dict[str, float]:
-    """Give what the first training cost member by member, where members were trained one by one.
+    """Return what the first training cost member by member, where members were trained one by one.
 
     `serial_seconds`: all of them; `longest_seconds`: what is left with as many machines as members;
     `expected_seconds`: retraining for one deletion, uniform over nodes: sum of n_i/N t_i; unknown

@@ -79,7 +79,7 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
 
 
 def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Catalogue) -> pd.Series[bool]:
-    """Tell the rows that any of the names means; every name must mean one."""
+    """Mark the rows that any of the names means; every name must mean one."""
     keep = pd.Series(False, index=frame.index)
     for name in names:
         rows = _meant(frame, column, name, catalogue)

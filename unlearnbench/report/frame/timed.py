@@ -33,7 +33,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
 
 
 def is_quiet(cells: pd.DataFrame) -> pd.Series[bool]:
-    """Tell of each record whether its machine is known to have been quiet."""
+    """Return for each record whether its machine is known to have been quiet."""
     return cells["exclusive"].fillna(False).astype(bool)
 
 
@@ -67,7 +67,7 @@ def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
 
 
 def quiet_notes(cells: pd.DataFrame) -> list[str]:
-    """Say how many of several methods' timed records `quiet_records` leaves out."""
+    """Report how many of several methods' timed records `quiet_records` leaves out."""
     left = sum(len(part) - len(quiet_records(part)) for _, part in cells.groupby("row"))
     if not left:
         return []

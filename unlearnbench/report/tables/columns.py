@@ -42,7 +42,7 @@ class Column:
     made_of: str = "timed"
 
     def text(self, row: pd.Series[Any]) -> str:
-        """Give the text of one cell; empty where there is no number."""
+        """Return the text of one cell; empty where there is no number."""
         value = row[self.value]
         if pd.isna(value):
             return ""
@@ -178,7 +178,7 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
 
 
 def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
-    """Say what must be known of the times and the memory in some rows and columns."""
+    """List what must be known of the times and the memory in some rows and columns."""
     if any(column is RATIO for column in columns):
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():

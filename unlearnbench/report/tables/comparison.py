@@ -95,7 +95,7 @@ def compare(found: Aggregate, view: str, ratio: float) -> Family:
 
 
 def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
-    """Say of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures."""
+    """Report of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures."""
     reference, _ = reference_row(found.group)
     for row in sorted(with_claim(found, "none")):
         apart = []

@@ -51,7 +51,7 @@ def shown_count(number: int, expected: int) -> str:
 
 
 def shown_statuses(data: pd.DataFrame) -> list[str]:
-    """Say of each row what did not end well."""
+    """Report for each row what did not end well."""
     return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for _, row in data.iterrows()]
 
 
@@ -65,7 +65,7 @@ def with_facets(name: str, found: Aggregate, data: pd.DataFrame, **more: str) ->
 
 
 def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
-    """Say by what protocol, where and with what the records were made, and what failed.
+    """Report by what protocol, where and with what the records were made, and what failed.
 
     Args:
         cells: The groups of a table: one, or several of one protocol, training and device.
