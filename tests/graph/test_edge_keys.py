@@ -29,25 +29,25 @@ GRAPHS = st.builds(multigraph, st.integers(0, 10**6), st.integers(1, 9), st.inte
 @given(GRAPHS)
 def test_pairs_neighbours_and_counts_are_those_of_sets(graph: Graph) -> None:
     columns = [(int(a), int(b)) for a, b in graph.edge_index.T]
-    join_plans = {frozenset(column) for column in columns if column[0] != column[1]}
+    joined = {frozenset(column) for column in columns if column[0] != column[1]}
 
-    named = sorted(sorted(int(graph.ids[end]) for end in pair) for pair in join_plans)
+    named = sorted(sorted(int(graph.ids[end]) for end in pair) for pair in joined)
     assert graph.pairs().tolist() == named
-    assert graph.pairs().shape == (len(join_plans), 2)
+    assert graph.pairs().shape == (len(joined), 2)
 
     starts, members = neighbours(graph)
     found = [members[starts[v] : starts[v + 1]].tolist() for v in range(graph.num_nodes)]
     assert found == [
-        sorted(u for u in range(graph.num_nodes) if frozenset((u, v)) in join_plans and u != v)
+        sorted(u for u in range(graph.num_nodes) if frozenset((u, v)) in joined and u != v)
         for v in range(graph.num_nodes)
     ]
 
     assert edge_statistics(graph) == {
-        "pairs": len(join_plans),
+        "pairs": len(joined),
         "directed": any((b, a) not in set(columns) for a, b in columns),
         "duplicates": len(columns) - len(set(columns)),
         "self_loops": sum(a == b for a, b in columns),
-        "isolated": graph.num_nodes - len(set().union(*join_plans)),
+        "isolated": graph.num_nodes - len(set().union(*joined)),
     }
 
 

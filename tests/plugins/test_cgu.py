@@ -70,8 +70,10 @@ def test_conjugate_gradients_give_the_dense_solution_column_by_column():
     target = normal(4, 3, seed=7) * torch.tensor([1.0, 0.0, 1e6])
     found = logistic.solve(weights, rows, LAM, target)
     for column in range(3):
-        rng = torch.sigmoid(rows @ weights[:, column])
-        dense = rows.T @ ((rng * (1 - rng))[:, None] * rows) + 30 * LAM * torch.eye(4, dtype=torch.float64)
+        probability = torch.sigmoid(rows @ weights[:, column])
+        dense = rows.T @ ((probability * (1 - probability))[:, None] * rows) + 30 * LAM * torch.eye(
+            4, dtype=torch.float64
+        )
         torch.testing.assert_close(found[:, column], torch.linalg.solve(dense, target[:, column]), rtol=1e-6, atol=0)
 
 

@@ -139,9 +139,9 @@ def test_partners_are_what_they_are_called(seed, n, num_edges):
     edges = torch.randint(n, (2, num_edges), generator=rng(seed))
     shard = torch.randint(3, (n,), generator=rng(seed + 1))
     labels = torch.randint(2, (n,), generator=rng(seed + 2))
-    join_plans = {(a, b) for u, v in edges.t().tolist() for a, b in ((u, v), (v, u))}
-    across = {u: {v for v in range(n) if (u, v) in join_plans and shard[u] != shard[v]} for u in range(n)}
-    strange = {u: {v for v in range(n) if (u, v) not in join_plans and u != v} for u in range(n)}
+    joined = {(a, b) for u, v in edges.t().tolist() for a, b in ((u, v), (v, u))}
+    across = {u: {v for v in range(n) if (u, v) in joined and shard[u] != shard[v]} for u in range(n)}
+    strange = {u: {v for v in range(n) if (u, v) not in joined and u != v} for u in range(n)}
     others = {u: set(range(n)) - {u} for u in range(n)}
     unlike = {u: {v for v in range(n) if labels[u] != labels[v]} for u in range(n)}
     anchors = torch.arange(n).repeat(3)
@@ -198,7 +198,7 @@ def test_a_batch_holds_each_node_once_and_points_at_the_right_ones():
         assert torch.equal(same.draw(anchors).nodes, batch.nodes)
         fixed = torch.equal(batch.nodes, again.nodes) and torch.equal(batch.mask, again.mask)
         assert fixed != resample
-        join_plans = set(map(tuple, graph.edge_index.t().tolist()))
+        joined = set(map(tuple, graph.edge_index.t().tolist()))
         chosen = zip(
             anchors.tolist(),
             batch.nodes[batch.partners.neighbours].tolist(),
@@ -208,9 +208,9 @@ def test_a_batch_holds_each_node_once_and_points_at_the_right_ones():
         )
         for u, v, w, counts in chosen:
             if counts:
-                assert (u, v) in join_plans
+                assert (u, v) in joined
                 assert shard[u] != shard[v]
-                assert (u, w) not in join_plans
+                assert (u, w) not in joined
 
 
 def test_nodes_without_cross_shard_neighbour_are_skipped_or_their_own():

@@ -25,10 +25,11 @@ ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "see
 
 def grid(**defaults: Any) -> Callable[[Command], Command]:
     """Add the options that run and audit share to a command; `--help` shows these defaults instead of the table's."""
-    listed = [_click_option(name, flag, defaults) for name, flag in OPTIONS.items() if "audit" in flag.commands]
-    at = next(number for number, name in enumerate(OPTIONS) if name == "protocol")
+    shared = {name: _click_option(name, flag, defaults) for name, flag in OPTIONS.items() if "audit" in flag.commands}
+    disable_plugin = shared.pop("disable_plugins")  # it stands with the options that every command has
+    listed = list(shared.values())
     listed.insert(
-        at,
+        list(shared).index("protocol"),
         click.option(
             "--config",
             type=click.Path(dir_okay=False, path_type=Path),
@@ -36,14 +37,13 @@ def grid(**defaults: Any) -> Callable[[Command], Command]:
             help="A run file (TOML); options given here win over it.",
         ),
     )
-    last = listed.pop()  # --disable-plugin stands with the options that every command has
     listed += [
         click.option(
             "--dry-run", is_flag=True, help="List the cells and whether each is there already; compute nothing."
         ),
         click.option("--tolerate-failures", is_flag=True, help="End with exit code 0 although cells failed."),
         options.as_json,
-        last,
+        disable_plugin,
         options.debug,
     ]
     return _decorated(listed)

@@ -193,7 +193,6 @@ def _unchanged(records: list[Record]) -> list[str]:
 
 
 def _list_cells(plan: Plan, as_json: bool) -> int:
-    """Print every cell and whether it is there already."""
     wanted = {cell.key for cell in plan.wanted}
     if as_json:
         cells = [_plain_cell(cell) | {"wanted": cell.key in wanted} for cell in plan.cells]

@@ -76,7 +76,7 @@ def wrong_checksum(path: Path) -> str | None:
                 with archive.open(name) as member:
                     while member.read(_CHUNK):
                         pass
-            except Exception:
+            except Exception:  # as above
                 return name
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -148,6 +149,7 @@ OPTIONS: Mapping[str, Flag] = {each.name: each.metadata["flag"] for each in fiel
 """The rows by name, the key of a run file."""
 
 
+@cache
 def option_types() -> dict[str, Any]:
     """Return the type of each option, limits included."""
     return get_type_hints(RunOptions, include_extras=True)

@@ -142,7 +142,6 @@ def _inputs(
 
 
 def _reasons(record: Record, again: Record) -> list[str]:
-    """List what of the two records' origins differs."""
     told, here = record.provenance, again.provenance
     found = []
     if record.machine != again.machine:
