@@ -77,7 +77,7 @@ def reproducible(
     other_seed_first: bool = False,
     own_promise: str = "the global random generators are neither read nor changed",
 ) -> tuple[Rule, Rule]:
-    """Make the rules `same-answer` (equal random states give equal answers) and `own-generator` (of no global generator).
+    """Make the rules `same-answer` (equal random states, equal answers) and `own-generator` (no global generator).
 
     Promise, fault, remedy and toys are those of `same-answer`, but for `own_promise`; `{}` in the
     fault stands for the difference. `other_seed_first`: an equal answer with the other seed, which
