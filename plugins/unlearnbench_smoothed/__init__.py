@@ -12,5 +12,5 @@ def register_unlearners(register: Register) -> None:
         "smoothed",
         "unlearnbench_smoothed.method:Smoothed",
         summary="Any method, its full view smoothed over the retained graph.",
-        look=("#999933", "hexagon"),
+        look=("#332288", "pentagon"),
     )
