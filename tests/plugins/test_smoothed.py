@@ -176,7 +176,7 @@ def test_its_name_says_what_is_smoothed_and_how(text, label):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("smoothed[method=smoothed]", "the method is smoothed already"),
+        ("smoothed[method=smoothed]", "^smoothed: the method is smoothed already"),
         ("smoothed[method=smoothed[method=retrain]]", "the method is smoothed already"),
         ("smoothed[method=hash]", "Unknown unlearner 'hash'"),
         ("smoothed[share=1]", "less than 1"),
