@@ -110,7 +110,9 @@ def _recompute(
 
     cells = recompute(results, number, seed, catalogue, data_root, offline, show, cell_timeout)
     try:
-        note_recomputed(results, cells)
+        path = note_recomputed(results, cells)
+        if path is not None:
+            click.echo(f"{path} lists what was computed again: unlearnbench leaderboard build shows it.", err=True)
     except UnlearnbenchError as error:  # what was compared holds without it
         click.echo(f"note: {error.message} It is not noted which cells were computed again.", err=True)
     same = sum(one.agrees for one in cells)
