@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
 
 
@@ -24,7 +25,9 @@ def build(results: Path, out: Path | None) -> None:
     """Write the CSV files: the same bytes from the same records."""
     from unlearnbench.report.publish import leaderboard
 
-    for path in leaderboard.build(results, out or results / "leaderboard"):
+    with warnings_as_lines():
+        paths = leaderboard.build(results, out or results / "leaderboard")
+    for path in paths:
         click.echo(path)
 
 
@@ -67,7 +70,8 @@ def verify(
     from unlearnbench.report.publish import leaderboard
 
     try:
-        leaderboard.verify(results, out or results / "leaderboard")
+        with warnings_as_lines():
+            leaderboard.verify(results, out or results / "leaderboard")
     except UnlearnbenchError as error:
         if as_json:
             click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
@@ -91,7 +95,8 @@ def _recompute(
     def show(one: Recomputed) -> None:
         click.echo("\n".join(one.lines()), err=as_json)
 
-    cells = recompute(results, number, seed, catalogue, data_root, offline, show)
+    with warnings_as_lines():
+        cells = recompute(results, number, seed, catalogue, data_root, offline, show)
     same = sum(one.agrees for one in cells)
     refused = sum(bool(one.refusal) for one in cells)
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"

@@ -28,34 +28,14 @@ from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
-from unlearnbench.records.record import KEY, DamagedRecordError, Record, read_record
+from unlearnbench.records.reading import may_be_written_over, read_in_place, read_records, record_place
+from unlearnbench.records.record import KEY, DamagedRecordError, MisplacedRecordError, Record
 from unlearnbench.records.unfinished import remove_all_unfinished, remove_unfinished, unfinished_folder
 
 Policy = Literal["only-missing", "busy", "never", "always"]
 
 STALE_SECONDS = 3600.0
 _ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
-
-
-def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
-    """Read the records of all machines, outcomes and failures, in the order of their paths.
-
-    Errors of unreadable files are added to `problems`; without it, the first one is raised.
-
-    Raises:
-        DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
-        SchemaVersionError: A file has another schema and no list was given.
-    """
-    paths = (root / "records").glob("*/*/*/*.json")
-    for path in sorted(paths, key=lambda path: path.relative_to(root).parts):
-        if path.name.startswith("."):
-            continue
-        try:
-            yield _read_inside(path, root)
-        except UnlearnbenchError as error:
-            if problems is None:
-                raise
-            problems.append(error)
 
 
 def temporaries(root: Path) -> list[Path]:
@@ -79,14 +59,6 @@ def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Pa
     return removed
 
 
-def _read_inside(path: Path, root: Path) -> Record:
-    if leads_out(path, root):
-        raise DamagedRecordError(
-            f"{path}: a link leads out of {root}; it is not followed.", "Put the record itself there."
-        )
-    return read_record(path)
-
-
 class Store:
     """The records of one results folder, made at the first write, as one machine writes them.
 
@@ -104,8 +76,7 @@ class Store:
         Raises:
             UsageError: A link leads out of the results folder.
         """
-        names = (self.machine, record.cell["dataset"]["name"], record.cell["method"]["name"])
-        return inside(self.root.joinpath("records", *(safe_name(name) for name in names)), self.root)
+        return inside((self.root / record_place(record)).parent, self.root)
 
     def path(self, record: Record) -> Path:
         """Return the path of a record."""
@@ -128,7 +99,7 @@ class Store:
             DamagedRecordError: It has one that cannot be read.
             SchemaVersionError: It has one of another schema.
         """
-        return next(self._read(key), None)
+        return self._read(key)
 
     def find_failure(self, key: str) -> Record | None:
         """Read the record of this machine's last failure of a cell, if there is one.
@@ -137,7 +108,7 @@ class Store:
             DamagedRecordError: It cannot be read.
             SchemaVersionError: It is of another schema.
         """
-        return next(self._read(key, ".error.json"), None)
+        return self._read(key, ".error.json")
 
     def wanted(self, key: str, policy: Policy) -> bool:
         """Whether a policy has a cell run.
@@ -153,7 +124,8 @@ class Store:
         if policy == "always":
             return True
         if policy == "never":
-            return not (self._files(key) or self._files(key, ".error.json"))
+            files = (*self._files(key), *self._files(key, ".error.json"))
+            return not any(may_be_written_over(path, self.root) for path in files)
         if policy not in get_args(Policy):
             raise UsageError(f"Unknown `overwrite` {policy!r}.", f"Known: {', '.join(get_args(Policy))}.")
         record = self._readable(key)
@@ -234,16 +206,19 @@ class Store:
         return remove_temporaries(self.root, older_than) + remove_all_unfinished(self.root, older_than)
 
     def _readable(self, key: str) -> Record | None:
-        """Read a cell's record; the error of a damaged one is added to `problems`."""
+        """Read a cell's record; the error of a damaged or misplaced one is added to `problems`."""
         for path in self._files(key):
             try:
-                return _read_inside(path, self.root)
+                return read_in_place(path, self.root)
             except DamagedRecordError as error:
                 self.problems.append(error)
         return None
 
-    def _read(self, key: str, ending: str = ".json") -> Iterator[Record]:
-        return (_read_inside(path, self.root) for path in self._files(key, ending))
+    def _read(self, key: str, ending: str = ".json") -> Record | None:
+        for path in self._files(key, ending):
+            with contextlib.suppress(MisplacedRecordError):
+                return read_in_place(path, self.root)
+        return None
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):

@@ -13,9 +13,8 @@ import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.files import inside, safe_name, write_whole
-from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
-from unlearnbench.report.frame.frame import VIEWS, frame_of, results_root
+from unlearnbench.report.frame.frame import VIEWS, frame_of, load_evidence
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.tables.audits import audit_frame_of, raw
 from unlearnbench.report.tables.render import csv_text
@@ -70,9 +69,11 @@ def verify(results: Path, out: Path) -> None:
 
 
 def contents(results: Path) -> dict[str, bytes]:
-    """Make the files of the leaderboard in memory: path below its folder to content."""
-    root = results_root(results)
-    whole = list(read_records(root))
+    """Make the files of the leaderboard in memory: path below its folder to content.
+
+    A record that lies elsewhere than it says is left out, with a warning.
+    """
+    whole = load_evidence(results)
     if not whole:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     texts = {}

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
 from unlearnbench.measure.machine import STABLE, TOLD, machine_id
-from unlearnbench.records.files import inside, leads_out, make_folder, write_whole
-from unlearnbench.records.record import Record, read_record
+from unlearnbench.records.files import inside, make_folder, write_whole
+from unlearnbench.records.reading import read_in_place, read_machine
+from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.records.store import Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.report.frame.frame import VIEWS, results_root
@@ -55,7 +55,7 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
         try:
             found[path] = _read(path, root)
         except UnlearnbenchError as error:
-            done.left_out.append((path, error.message.removeprefix(f"{path}: ")))
+            done.left_out.append((path, error.message.removeprefix(f"{path}: ").removeprefix("left out: ")))
     if not found and not done.left_out:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     machines = {machine: _machine_problem(root, machine) for machine in {record.machine for record in found.values()}}
@@ -81,11 +81,7 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
 
 
 def _read(path: Path, root: Path) -> Record:
-    if leads_out(path, root):
-        raise UsageError("a link leads out of the folder.")
-    if path.suffix != ".json" or len(path.relative_to(root).parts) != 5:
-        raise UsageError("not the place or the name of a record.")
-    record = read_record(path)
+    record = read_in_place(path, root)
     if "checksum" not in json.loads(path.read_bytes()):
         raise UsageError("it has no checksum: make it again with this version.")
     return record
@@ -95,8 +91,6 @@ def _problem(record: Record, path: Path, root: Path, catalogue: Catalogue, allow
     """Return why a record cannot be submitted; empty: it can be."""
     if record.is_failure:
         return f"a failure ({record.status}), not an outcome."
-    if path != Store(root, record.machine).path(record):
-        return "it lies in a folder of another machine, dataset or method."
     packages = record.provenance.get("packages") or {}
     for name in ("unlearnbench", "torch"):
         if not packages.get(name):
@@ -176,12 +170,11 @@ def _requests_apart(records: Any) -> dict[str, str]:
 def _machine_problem(root: Path, machine: str) -> str:
     """Return what is wrong with the description of a machine; empty: nothing."""
     name = f"machines/{machine}.json"
-    path = root / name
     try:
-        told = json.loads(path.read_bytes()) if not leads_out(path, root) else None
-    except (OSError, ValueError):
-        told = None
-    if not isinstance(told, Mapping) or any(key not in told for key in TOLD):
+        told = read_machine(root / name, root)
+    except DamagedRecordError:
+        told = {}
+    if any(key not in told for key in TOLD):
         return f"{name} is missing or is no description of a machine."
     if more := sorted(set(told) - set(TOLD)):
         return f"{name} says more than a machine's description does: {', '.join(more)}."
