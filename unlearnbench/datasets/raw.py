@@ -21,10 +21,10 @@ import pooch
 from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
+from unlearnbench.environment import OFFLINE, switch
 from unlearnbench.errors import DataError, MissingDataError
 from unlearnbench.records.files import write_whole
 
-OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
 ANSWER_SECONDS = 15
 DOWNLOAD_SECONDS = 300
 CHUNK_BYTES = 2**20
@@ -36,8 +36,12 @@ _offline: ContextVar[bool] = ContextVar("offline", default=False)
 
 @contextmanager
 def offline(wanted: bool = True) -> Iterator[None]:
-    """Forbid downloads inside, if wanted; `UNLEARNBENCH_OFFLINE` forbids them everywhere."""
-    token = _offline.set(_offline.get() or wanted)
+    """Forbid downloads inside, if wanted; `UNLEARNBENCH_OFFLINE` forbids them everywhere.
+
+    Raises:
+        UsageError: The variable is neither on nor off.
+    """
+    token = _offline.set(_offline.get() or wanted or switch(OFFLINE))
     try:
         yield
     finally:
@@ -46,7 +50,7 @@ def offline(wanted: bool = True) -> Iterator[None]:
 
 def is_offline() -> bool:
     """Return whether downloads are forbidden."""
-    return _offline.get() or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
+    return _offline.get() or switch(OFFLINE)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class RawFiles:
             if not self.missing(place):
                 return place
         if is_offline():
-            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE_VARIABLE}")
+            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE}")
         target = next((place for place in places if _is_writable(place)), None)
         if target is None:
             raise self._cannot(places[0], "no folder to download them to can be written")
