@@ -11,6 +11,7 @@ from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
@@ -168,6 +169,29 @@ def test_the_models_name_is_read_from_the_kernel(tmp_path: Path) -> None:
     assert machine.cpu_model(tmp_path / "absent") == (platform.processor() or platform.machine())
     assert machine.blas_name("Build settings: BLAS_INFO=mkl, CXX") == "mkl"
     assert machine.blas_name("nothing") == "unknown"
+
+
+UNREADABLE = [PermissionError(13, "Permission denied"), FileNotFoundError(2, "/proc/stat"), OSError(38, "no"),
+              ValueError("empty"), IndexError("no field"), RuntimeError("no"), psutil.AccessDenied(1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", UNREADABLE)
+@pytest.mark.parametrize("call", ["cpu_times", "Process", "virtual_memory", "cpu_count"])
+def test_a_system_that_hides_its_processors_ends_nothing(
+    error: Exception, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr(psutil, call, refuse)
+    found = load.LoadWatch().finish()
+    assert found.other_cores is None
+    assert found.is_busy()
+    assert call in ("virtual_memory", "cpu_count") or "cannot be read" in found.reason
+    described = machine.describe_machine()
+    assert described["id"].startswith("m-")
+    if call == "virtual_memory":
+        assert described["memory_gib"] is None
 
 
 def watched(machine_seconds: float, own_seconds: float, seconds: float) -> load.Load:

@@ -8,11 +8,12 @@ import os
 import re
 import tempfile
 import time
+import warnings
 import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +93,7 @@ class RawFiles:
             raise self._cannot(places[0], "no folder to download them to can be written")
         lock = target / ".download.lock"
         try:
-            with FileLock(lock, timeout=self.seconds):
+            with _locked(lock, self.seconds):
                 # Another job may have brought them while this one waited.
                 names_at = defaultdict(list)
                 for name in self.missing(target):
@@ -104,8 +105,11 @@ class RawFiles:
         return target
 
     def places(self, root: Path) -> list[Path]:
-        """List the folders that are looked into, in order: the root's, then the user's cache."""
-        return list(dict.fromkeys((root / self.folder, cache_root() / self.folder)))
+        """List the folders that are looked into, in order: the root's, then the user's cache, if there is one."""
+        places = [root / self.folder]
+        with suppress(DataError):
+            places.append(cache_root() / self.folder)
+        return list(dict.fromkeys(places))
 
     def read(self, root: Path) -> dict[str, bytes]:
         """Read all files, checked.
@@ -197,6 +201,30 @@ def recorded_hash(path: Path) -> str | None:
     if _SHA256.fullmatch(sha256) is None:
         raise DataError(f"{record} holds no SHA-256.", f"Delete {record} if you trust the file.")
     return sha256
+
+
+@contextmanager
+def _locked(lock: Path, seconds: float) -> Iterator[None]:
+    """Wait for other jobs; where a file system has no locks, files may be downloaded twice, each whole.
+
+    Raises:
+        Timeout: Another process holds the lock for longer.
+    """
+    held = FileLock(lock, timeout=seconds)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a file stands for the lock
+            held.acquire()
+    except Timeout:
+        raise
+    except (OSError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            held.release()
 
 
 class _Deadline:

@@ -25,6 +25,11 @@ def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) ->
         DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
         SchemaVersionError: A file has another schema and no list was given.
     """
+    if (top := root / "records").exists() and not top.is_dir():
+        error = DamagedRecordError(f"{top} is a file, not the folder of the records.", "Move it away.")
+        if problems is None:
+            raise error
+        problems.append(error)
     paths = _record_paths(root)
     longer = _longer_keys(paths)
     for path in paths:

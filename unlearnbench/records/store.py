@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,9 +27,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unlearnbench.errors import UnlearnbenchError, UsageError
-from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
-from unlearnbench.records.reading import may_be_written_over, read_in_place, read_records, record_place
+from unlearnbench.errors import UnlearnbenchError, UsageError, WriteError
+from unlearnbench.records.files import (
+    TEMPORARY,
+    cannot_write,
+    inside,
+    leads_out,
+    make_folder,
+    remove,
+    safe_name,
+    write_whole,
+)
+from unlearnbench.records.reading import may_be_written_over, read_in_place, read_machine, read_records, record_place
 from unlearnbench.records.record import KEY, DamagedRecordError, MisplacedRecordError, Record
 from unlearnbench.records.unfinished import remove_all_unfinished, remove_unfinished, unfinished_folder
 
@@ -46,15 +56,14 @@ def temporaries(root: Path) -> list[Path]:
 
 
 def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
-    """Remove and list temporary files that killed writers left behind.
+    """Remove and list temporary files that killed writers left behind; what cannot be removed stays.
 
     Those last written less than `older_than` seconds ago may still be in use and stay.
     """
     removed = []
     for path in temporaries(root):
-        with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
-            if time.time() - path.stat().st_mtime >= older_than:
-                path.unlink()
+        with contextlib.suppress(OSError):  # its writer has just renamed it, or it may not be looked at
+            if time.time() - path.stat().st_mtime >= older_than and remove(path):
                 removed.append(path)
     return removed
 
@@ -155,7 +164,7 @@ class Store:
             write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
-        (folder / f"{record.key}.error.json").unlink(missing_ok=True)
+        remove(folder / f"{record.key}.error.json")
         remove_unfinished(unfinished_folder(self.root, self.machine, record.key))
         return path
 
@@ -193,13 +202,38 @@ class Store:
             ) from None
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
-        """Write the description of the machine, unless the same one is there already."""
+        """Write the description of the machine, unless the same one is there already.
+
+        Raises:
+            WriteError: It cannot be written, and there is none of this machine.
+        """
         path = make_folder(inside(self.root / "machines", self.root)) / f"{safe_name(self.machine)}.json"
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
         if not path.is_file() or path.read_bytes() != text.encode("ascii"):
-            write_whole(path, text.encode("ascii"))
+            try:
+                write_whole(path, text.encode("ascii"))
+            except WriteError:
+                # Another user's in a shared folder: what makes up the id is the same in it.
+                with contextlib.suppress(DamagedRecordError):
+                    if read_machine(path, self.root).get("id") == self.machine:
+                        return path
+                raise
         return path
+
+    def check_writable(self) -> None:
+        """Try whether records can be written, before any work.
+
+        Raises:
+            UsageError: A link leads out of the results folder.
+            WriteError: They cannot.
+        """
+        folder = make_folder(inside(self.root / "records" / safe_name(self.machine), self.root))
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise cannot_write(folder, error) from error
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
         """Remove what killed runs left behind: temporary files, and members of cells that are finished."""
