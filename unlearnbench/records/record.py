@@ -205,7 +205,7 @@ def read_record(path: Path) -> Record:
             "Run the cells again into another `out`, or read the file with the version that wrote it.",
         )
     # Records from before there were checksums have none.
-    checksum = plain.pop("checksum", None)
+    has_checksum, checksum = "checksum" in plain, plain.pop("checksum", None)
     try:
         record = Record.model_validate(plain)
     except ValidationError as error:
@@ -218,7 +218,7 @@ def read_record(path: Path) -> Record:
         raise MisplacedRecordError(
             f"{path}: left out: it holds the record {record.file_name}.", "Give the file its own name back."
         )
-    if checksum is not None and checksum != _checksum(plain):
+    if has_checksum and checksum != _checksum(plain):
         raise DamagedRecordError(f"{path}: changed after it was written: its checksum is another.", remedy)
     if not hashlib.sha256(canonical_json(record.cell).encode()).hexdigest().startswith(record.key):
         raise DamagedRecordError(f"{path}: its key is that of another cell.", remedy)
