@@ -18,7 +18,7 @@ from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 
 from unlearnbench.measure import allocator, load, machine, provenance
 from unlearnbench.measure.clock import Instruments, Meter
-from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss
+from unlearnbench.measure.memory import MIB, Fallible, HighWaterMark, NoGpu, SampledRss
 from unlearnbench.measure.nvml import GpuReading, Nvml
 
 
@@ -169,6 +169,32 @@ def test_the_models_name_is_read_from_the_kernel(tmp_path: Path) -> None:
     assert machine.cpu_model(tmp_path / "absent") == (platform.processor() or platform.machine())
     assert machine.blas_name("Build settings: BLAS_INFO=mkl, CXX") == "mkl"
     assert machine.blas_name("nothing") == "unknown"
+
+
+class Breaking(FakeMemory):
+    """Memory that can be read a few times, and then no more."""
+
+    readings = 3
+
+    def peak(self) -> dict[str, float | None]:
+        self.readings -= 1
+        if self.readings < 0:
+            raise PermissionError(13, "Permission denied")
+        return super().peak()
+
+
+def test_memory_that_cannot_be_read_any_more_is_unknown_from_there_on() -> None:
+    resident = Fallible(Breaking())
+    meter = Meter(CPU, Instruments(lambda: None, lambda: 0.0, resident, NoGpu("cpu"), lambda: GpuReading(None, "")))
+    for name in ("fit", "unlearn"):
+        with meter.phase(name), meter.phase("inner"):
+            pass
+    peaks = {row["name"]: row["peak_rss_mib"] for row in meter.phases}
+    assert peaks["fit"] is not None
+    assert peaks["fit/inner"] is not None
+    assert peaks["unlearn"] is None
+    assert peaks["unlearn/inner"] is None
+    assert "Permission denied" in meter.reasons["peak_rss_mib"]
 
 
 UNREADABLE = [PermissionError(13, "Permission denied"), FileNotFoundError(2, "/proc/stat"), OSError(38, "no"),
