@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
 
 _DATA_ROOT = click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
@@ -27,7 +28,9 @@ def build(results: Path, out: Path | None) -> None:
     """Write the CSV files: the same bytes from the same records."""
     from unlearnbench.report.publish import leaderboard
 
-    for path in leaderboard.build(results, out or results / "leaderboard"):
+    with warnings_as_lines():
+        paths = leaderboard.build(results, out or results / "leaderboard")
+    for path in paths:
         click.echo(path)
 
 
@@ -78,7 +81,8 @@ def verify(
     from unlearnbench.report.publish import leaderboard
 
     try:
-        leaderboard.verify(results, out or results / "leaderboard")
+        with warnings_as_lines():
+            leaderboard.verify(results, out or results / "leaderboard")
     except UnlearnbenchError as error:
         if as_json:
             click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
@@ -108,7 +112,8 @@ def _recompute(
     def show(one: Recomputed) -> None:
         click.echo("\n".join(one.lines()), err=as_json)
 
-    cells = recompute(results, number, seed, catalogue, data_root, offline, show, cell_timeout)
+    with warnings_as_lines():
+        cells = recompute(results, number, seed, catalogue, data_root, offline, show, cell_timeout)
     try:
         path = note_recomputed(results, cells)
         if path is not None:

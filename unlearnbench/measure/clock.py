@@ -56,7 +56,9 @@ class _Open:
     def fold(self, sizes: Sizes) -> None:
         for key, value in sizes.items():
             known = self.peaks.get(key)
-            self.peaks[key] = value if known is None else known if value is None else max(known, value)
+            # A peak that could not be read once is unknown.
+            unknown = key in self.peaks and (known is None or value is None)
+            self.peaks[key] = None if unknown or value is None else value if known is None else max(known, value)
 
 
 class Meter:
@@ -159,6 +161,7 @@ class Meter:
             self.reasons["gpu_process_mib"] = reading.reason
         for source in self._memory:
             source.rest()
+            self.reasons.update(source.reasons)
 
     def _peaks(self) -> Sizes:
         sizes: Sizes = {}

@@ -48,6 +48,8 @@ def execute(
             before is whole.
     """
     plan.store.save_machine(plan.machine)
+    if plan.wanted:
+        plan.store.check_writable()
     plan.store.clean()
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)

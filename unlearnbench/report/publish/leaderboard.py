@@ -11,12 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.records.files import inside, safe_name, write_whole
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, WriteError
+from unlearnbench.records.files import inside, make_folder, remove, safe_name, write_whole
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
-from unlearnbench.report.frame.frame import VIEWS, frame_of, results_root
+from unlearnbench.report.frame.frame import VIEWS, frame_of, load_evidence, results_root
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.publish.marks import Marks, RecordName, read_marks, recomputed_columns
 from unlearnbench.report.tables.audits import audit_frame_of, raw
@@ -44,12 +43,12 @@ def build(results: Path, out: Path) -> list[Path]:
     files = contents(results)
     for name, content in files.items():
         inside((out / name).parent, out)
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        make_folder((out / name).parent)
         write_whole(out / name, content)
     heads = {content.split(b"\n", 1)[0] for content in files.values()}
     for name in sorted(set(_standing(out)) - set(files)):
-        if (out / name).read_bytes().split(b"\n", 1)[0] in heads:
-            (out / name).unlink()
+        if _content(out / name).split(b"\n", 1)[0] in heads and not remove(out / name):
+            raise WriteError(f"{out / name} is of an earlier leaderboard and cannot be removed.", "Remove it yourself.")
     return [out / name for name in sorted(files)]
 
 
@@ -73,15 +72,18 @@ def _compare(files: Mapping[str, bytes], standing: Sequence[str], out: Path) -> 
             raise UnlearnbenchError(f"{out / name} is missing.", _REMEDY)
         if name not in files:
             raise UnlearnbenchError(f"{out / name} is not made of any record.", "Delete it, or add its records.")
-        found = (out / name).read_bytes()
+        found = _content(out / name)
         if found != files[name]:
             raise UnlearnbenchError(f"{out / name}, line {_first_difference(found, files[name])}.", _REMEDY)
 
 
 def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
-    """Make the files of the leaderboard in memory: path below its folder to content."""
+    """Make the files of the leaderboard in memory: path below its folder to content.
+
+    A record that lies elsewhere than it says is left out, with a warning.
+    """
     root = results_root(results)
-    whole = list(read_records(root))
+    whole = load_evidence(results)
     if not whole:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     texts = {}
@@ -102,7 +104,15 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
 
 
 def _standing(out: Path) -> list[str]:
-    return sorted(path.relative_to(out).as_posix() for path in out.rglob("*.csv") if not path.name.startswith("."))
+    files = (path for path in out.rglob("*.csv") if not path.name.startswith(".") and path.is_file())
+    return sorted(path.relative_to(out).as_posix() for path in files)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnlearnbenchError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from None
 
 
 def _first_difference(found: bytes, expected: bytes) -> str:

@@ -13,10 +13,10 @@ from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageErr
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.store import Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
-from unlearnbench.report.frame.frame import results_root
+from unlearnbench.report.frame.frame import load_evidence, results_root
 from unlearnbench.report.publish.evidence import Graphs
 from unlearnbench.report.publish.marks import write_marks
 from unlearnbench.report.publish.submitted import too_large
@@ -89,7 +89,7 @@ def recompute(
         NothingMatchedError: There is no record of a run that came to an outcome.
         UnlearnbenchError: A record cannot be read.
     """
-    records = [one for one in read_records(results_root(results)) if not one.is_failure and not one.is_audit]
+    records = [one for one in load_evidence(results) if not one.is_failure and not one.is_audit]
     if not records:
         raise NothingMatchedError(f"{results}: no records of runs.", "Name the folder they are in.")
     records.sort(key=lambda record: (record.key, record.machine))

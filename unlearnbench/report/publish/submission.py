@@ -11,9 +11,9 @@ from typing import Any
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
 from unlearnbench.measure.machine import STABLE, TOLD, machine_id
-from unlearnbench.records.files import inside, leads_out, make_folder, write_whole
-from unlearnbench.records.record import Record, read_record
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.files import inside, make_folder, write_whole
+from unlearnbench.records.reading import read_in_place, read_machine, read_records
+from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.report.frame.frame import results_root
 from unlearnbench.report.publish.evidence import Evidence, Graphs, digest_problem
@@ -74,7 +74,7 @@ def submit(
         try:
             found[path] = _read(path, root)
         except UnlearnbenchError as error:
-            done.left_out.append((path, error.message.removeprefix(f"{path}: ")))
+            done.left_out.append((path, error.message.removeprefix(f"{path}: ").removeprefix("left out: ")))
     if not found and not done.left_out:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     machines = {machine: _read_machine(root, machine) for machine in {record.machine for record in found.values()}}
@@ -101,11 +101,7 @@ def submit(
 
 
 def _read(path: Path, root: Path) -> Record:
-    if leads_out(path, root):
-        raise UsageError("a link leads out of the folder.")
-    if path.suffix != ".json" or len(path.relative_to(root).parts) != 5:
-        raise UsageError("not the place or the name of a record.")
-    record = read_record(path)
+    record = read_in_place(path, root)
     content = path.read_bytes()
     lacks = {
         "checksum": "checksum" not in json.loads(content),
@@ -124,8 +120,6 @@ def _problem(record: Record, path: Path, checks: _Checks) -> str:
     """Return why a record cannot be submitted; empty: it can be."""
     if record.is_failure:
         return f"a failure ({record.status}), not an outcome."
-    if path != Store(checks.root, record.machine).path(record):
-        return "it lies in a folder of another machine, dataset or method."
     machine, reason = checks.machines[record.machine]
     if reason := reason or content_problem(record):
         return reason
@@ -152,12 +146,11 @@ def _problem(record: Record, path: Path, checks: _Checks) -> str:
 def _read_machine(root: Path, machine: str) -> tuple[Mapping[str, Any], str]:
     """Read the description of a machine; return it and what is wrong with it, empty: nothing."""
     name = f"machines/{machine}.json"
-    path = root / name
     try:
-        told = json.loads(path.read_bytes()) if not leads_out(path, root) else None
-    except (OSError, ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or any(key not in told for key in TOLD):
+        told = read_machine(root / name, root)
+    except DamagedRecordError:
+        told = {}
+    if any(key not in told for key in TOLD):
         return {}, f"{name} is missing or is no description of a machine."
     if more := sorted(set(told) - set(TOLD)):
         return {}, f"{name} says more than a machine's description does: {', '.join(more)}."
