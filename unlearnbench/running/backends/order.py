@@ -37,7 +37,8 @@ class Order:
 class CellOrder(Order):
     """Compute a cell and save its record in the results folder `out`.
 
-    `data_root` and `save_state` are as in `RunOptions`; `machine` and `backend` as records have them.
+    `data_root` and `save_state` are as in `RunOptions`; `machine` and `backend` as records have them. `python_path`
+    is the run's own PYTHONPATH, None where there is none: that of the cell's process is the search path of the run.
     """
 
     data_root: str | None
@@ -45,6 +46,7 @@ class CellOrder(Order):
     save_state: str | None
     machine: str
     backend: str
+    python_path: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,6 +159,7 @@ def order_of(plan: Plan, cell: Cell) -> CellOrder:
         save_state=None if plan.save_state is None else str(plan.save_state),
         machine=plan.context.machine,
         backend=_backend(plan),
+        python_path=os.environ.get("PYTHONPATH"),
     )
 
 

@@ -7,6 +7,7 @@ the run.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -14,11 +15,13 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.running.backends.order import CellOrder
+from unlearnbench.running.forks import undone_in_forks
 
 ORPHANED = 1
 BROKEN = 1
@@ -28,17 +31,17 @@ def main() -> None:
     """Carry out the order on standard input; then exit, whatever threads a method has left running."""
     parent, answer = os.fdopen(os.dup(0), "rb"), os.dup(1)
     order = CellOrder.from_json(parent.readline())
+    # What a method starts gets the environment of the run.
+    os.environ.pop("PYTHONPATH", None)
+    os.environ.update({} if order.python_path is None else {"PYTHONPATH": order.python_path})
     # A method must neither write into the answer nor read from the parent.
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     threading.Thread(target=_end_with, args=(parent,), name="unlearnbench-parent", daemon=True).start()
-    # Writes a traceback at a crash, and at the signal sent when the time limit is reached.
-    faulthandler.enable()
-    if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGTERM, chain=True)
     try:
-        report: dict[str, Any] = {"saved": work(order)}
+        with _tracebacks():
+            report: dict[str, Any] = {"saved": work(order)}
     except UnlearnbenchError as error:
         report = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
     except BaseException:  # the parent makes a record of any error
@@ -49,6 +52,23 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+@contextlib.contextmanager
+def _tracebacks() -> Iterator[None]:
+    """Write a traceback at a crash of this process, and at the signal sent when the time limit is reached."""
+    faulthandler.enable()
+    if not hasattr(faulthandler, "register"):
+        yield
+        return
+    faulthandler.register(signal.SIGTERM, chain=True)
+    with undone_in_forks(_no_tracebacks, signal.SIGTERM):
+        yield
+
+
+def _no_tracebacks() -> None:
+    faulthandler.unregister(signal.SIGTERM)
+    faulthandler.disable()
 
 
 def work(order: CellOrder) -> str:
