@@ -15,6 +15,7 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
+from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.metrics.scoring import score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
@@ -26,8 +27,6 @@ from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
 
 VIEWS = (View.SHARD, View.FULL)
-# A first call this many times slower than the second did work that belongs to the request.
-DEFERRED = 2.0
 Answer = TypeVar("Answer")
 
 
@@ -109,7 +108,13 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
 
     if data.clean is not None:
         answers |= _clean_answers(cell, data, context.device)
-    outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
+    if meter.clock_fault:
+        raise RefusedError(f"The clock was changed: {meter.clock_fault}.", "A method must leave the clocks alone.")
+    outcome.fields["unlearn_seconds"] = request_seconds(meter.phases)
+    outcome.notes += [
+        f"{call} took {seconds:.4f} s, fit() {fit:.4f} s: it may train anew what unlearn() left undone."
+        for call, seconds, fit in answers_like_training(meter.phases)
+    ]
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
         "before": digests_before,
@@ -172,7 +177,7 @@ def _clean_answers(
 
 
 def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
-    """Call a method twice after a request and time both calls, to detect deferred work."""
+    """Call a method twice after a request and time both calls; the first one is charged to the request."""
     with meter.phase(f"{name}-first"):
         answer = call()
     with meter.phase(f"{name}-second"):
@@ -184,21 +189,6 @@ def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
     """Return the counts of the request, and those from before it as `fit_...`."""
     request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
     return request | {f"fit_{name}": amount for name, amount in fit.items()}
-
-
-def _charged(meter: Meter, outcome: Outcome) -> float:
-    """Return the seconds of the request, plus the extra time of a slow first call after it."""
-    seconds = meter.seconds("unlearn")
-    assert seconds is not None
-    for name in ("state", "predict"):
-        first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
-        if first > DEFERRED * second:
-            outcome.notes.append(
-                f"The first {name}() after the request took {first:.4f} s, the second {second:.4f} s: "
-                "the difference is charged to the request."
-            )
-            seconds += first - second
-    return seconds
 
 
 def _check_unchanged(method: Unlearner, known: Mapping[str, str]) -> None:
