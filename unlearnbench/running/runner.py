@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from unlearnbench import seeds
+from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
-from unlearnbench.metrics.scoring import score
+from unlearnbench.metrics.scoring import Scores, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -36,12 +37,33 @@ def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arr
     Returns:
         The record, the arrays to store beside it (predictions, ids), and the deployed state.
     """
-    return measured(cell, context, lambda outcome: _run(cell, graph, context, outcome))
+    return measured(cell, context, lambda outcome: _run(cell, cell_data(cell, graph), context, outcome))
 
 
-def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str:
+def run_unscored(
+    cell: Cell, data: protocol.RepetitionData, context: RunContext
+) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Do what `run_cell` does, on data that need not have the labels to score with, and give no score."""
+    unscored = replace(context, metrics=())
+    return measured(cell, unscored, lambda outcome: _run(cell, data, unscored, outcome))
+
+
+def cell_data(cell: Cell, graph: Graph) -> protocol.RepetitionData:
+    """Return the split and the request of a cell."""
+    return protocol.repetition_data(cell.protocol, graph, cell.seed, cell.dataset_identity, cell.repetition)
+
+
+def score_arrays(arrays: Arrays, data: protocol.RepetitionData, metrics: Sequence[Spec]) -> tuple[Scores, list[str]]:
+    """Score the stored predictions of a cell: see `score`."""
+    graph, split = data.graph, data.split
+    labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
+    names = [name for name in arrays if name.count("/") == 2]
+    answers = {(name.split("/")[0], name.split("/")[1], name.split("/")[2]): arrays[name] for name in names}
+    return score({key: torch.from_numpy(answer) for key, answer in answers.items()}, labels, metrics)
+
+
+def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    data = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
     graph, split, request = data.graph, data.split, data.request
     archive = f"{cell.key}.npz"
     outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": archive}]
@@ -130,8 +152,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
         return "diverged"
-    labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
-    outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
+    outcome.fields["metrics"], problems = score_arrays(outcome.arrays, data, context.metrics)
     outcome.notes += problems
     return "ok"
 
