@@ -31,7 +31,7 @@ def answers_like_training(phases: Phases) -> Iterator[tuple[str, float, float]]:
     """
     fit = _seconds(phases, "fit")
     for name in ("state", "predict"):
-        seconds = max(_seconds(phases, f"{name}-{which}") or 0.0 for which in ("first", "second"))
+        seconds = max(_seconds(phases, f"{name}-{which}") or 0.0 for which in ("first", "second", "full"))
         if fit is not None and seconds >= max(SHORTEST_TRAINING, LIKE_TRAINING * fit):
             yield f"{name}()", seconds, fit
 

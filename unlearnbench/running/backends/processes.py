@@ -39,7 +39,7 @@ WORKER = "unlearnbench.running.backends.worker"
 # How long a process that ran out of time has to write its traceback.
 TRACEBACK_SECONDS = 5.0
 # The phases that follow one another; all others are inside them.
-OUTER = ("fit", "evaluate", "unlearn", "state-first", "state-second", "predict-first", "predict-second")
+OUTER = ("fit", "evaluate", "unlearn", "state-first", "state-second", "predict-first", "predict-second", "predict-full")
 Received = tuple[Record, Arrays | None]
 # How much of a process's output is kept and shown.
 OUTPUT_BYTES = 100_000
