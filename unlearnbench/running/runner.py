@@ -15,7 +15,7 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
-from unlearnbench.measure.digests import digests, is_finite, relative_change
+from unlearnbench.measure.digests import digests, is_finite, predictions_digest, relative_change
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.metrics.scoring import Scores, score
 from unlearnbench.protocol import Request, protocol
@@ -152,6 +152,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         outcome.notes.append("unchanged: forgetting changed no parameter.")
     finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
+    outcome.fields["predictions_digest"] = predictions_digest(outcome.arrays)
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
         return "diverged"
