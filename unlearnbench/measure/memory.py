@@ -103,16 +103,15 @@ class SampledRss(MemorySource):
     def __init__(self, seconds: float = SAMPLING_SECONDS) -> None:
         self._process: psutil.Process | None = None
         self._seconds = seconds
-        self._largest = 0
-        self._lock = threading.Lock()
+        # Largest sizes seen by the thread and by its owner, without a lock that a forked process could inherit held.
+        self._seen = [0, 0]
         self._enough = threading.Event()
         self._thread: threading.Thread | None = None
 
     def reset(self) -> Sizes:
         """Set the peak to what is resident now, and start sampling."""
         now = self._resident()
-        with self._lock:
-            self._largest = now
+        self._seen = [now, now]
         if self._thread is None:
             self._enough.clear()
             self._thread = threading.Thread(target=self._watch, name="unlearnbench-rss", daemon=True)
@@ -121,9 +120,8 @@ class SampledRss(MemorySource):
 
     def peak(self) -> Sizes:
         """Return the largest size seen since the last reset."""
-        self._look()
-        with self._lock:
-            return {"peak_rss_mib": self._largest / MIB}
+        self._look(self._seen, 1)
+        return {"peak_rss_mib": max(self._seen) / MIB}
 
     def rest(self) -> None:
         """Stop the thread."""
@@ -137,15 +135,13 @@ class SampledRss(MemorySource):
             self._process = psutil.Process()
         return int(self._process.memory_info().rss)
 
-    def _look(self) -> None:
-        now = self._resident()
-        with self._lock:
-            self._largest = max(self._largest, now)
+    def _look(self, seen: list[int], place: int) -> None:
+        seen[place] = max(seen[place], self._resident())
 
     def _watch(self) -> None:
         while not self._enough.wait(self._seconds):
             with contextlib.suppress(OSError, psutil.Error):  # the next reading of the meter says so
-                self._look()
+                self._look(self._seen, 0)
 
 
 @cache

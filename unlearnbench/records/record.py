@@ -70,7 +70,7 @@ class Record(BaseModel):
         description="Metric, view, moment (before, after; with poison clean and fresh too) to value.",
     )
     phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
-    unlearn_seconds: Number | None = Field(default=None, description="What serving the request is charged.")
+    unlearn_seconds: Number | None = Field(default=None, description="From the request to the first answers.")
     counts: dict[str, Count | Number | None] = Field(
         default_factory=dict, description="shards_hit, node_epochs, steps of the request; fit_... of what came before."
     )

@@ -46,7 +46,8 @@ class Plan:
     """All cells of a run, checked, and which of them are to be computed.
 
     `wanted` are the cells to be computed, in this order; `graphs` the datasets by label; `save_state` the folder
-    of deployed parameters; and `notices` what a user should know.
+    of deployed parameters; `isolate_foreign` is whether methods and models of others are kept out of this process;
+    and `notices` what a user should know.
     """
 
     cells: list[Cell]
@@ -57,6 +58,7 @@ class Plan:
     config: RunConfig
     machine: dict[str, Any]
     save_state: Path | None = None
+    isolate_foreign: bool = False
     notices: list[str] = field(default_factory=list)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
 from unlearnbench.registry.brackets import Bracket, parse_bracket
@@ -53,7 +54,7 @@ NUMBERS = (
     *("edges_kept", "label_entropy", "graph_entropy"),
     *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
-TRUTHS = ("unchanged", "exclusive")
+TRUTHS = ("unchanged", "exclusive", "answers_charged", "answers_like_training")
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
 
@@ -219,6 +220,10 @@ def _costs(record: Record) -> dict[str, Any]:
     for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
         values[name] = record.counts.get(name)
     values |= _by_member(record)
+    charged = request_seconds(record.phases)
+    if charged is not None and record.unlearn_seconds is not None:
+        values["answers_charged"] = math.isclose(record.unlearn_seconds, charged, rel_tol=1e-6)
+    values["answers_like_training"] = any(answers_like_training(record.phases))
     counts = [request.get("count") for request in record.requests]
     values["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     for name in ("edges_kept", "label_entropy", "graph_entropy"):
