@@ -25,6 +25,7 @@ from unlearnbench.running.backends.processes import run_in_processes
 from unlearnbench.running.cell_codec import Absent, cell_of_record, json_differences
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
+from unlearnbench.running.lookup import available_metrics
 from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.plan import Plan
 
@@ -129,7 +130,8 @@ def _again(
     strict = record.provenance.get("deterministic") is True
     threads = int(record.provenance.get("threads") or 1)
     versions = {"plugins": catalogue.versions(), **provenance()}
-    context = RunContext(device, threads, machine["id"], (), versions, deterministic=strict)
+    metrics, _ = available_metrics(catalogue)
+    context = RunContext(device, threads, machine["id"], metrics, versions, deterministic=strict)
     config = RunConfig(
         out=folder, isolate=True, threads=threads, data_root=root, cell_timeout=limit or time_limit(record)
     )
