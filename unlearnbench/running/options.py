@@ -17,6 +17,8 @@ from annotated_types import Ge, Gt, Le
 # Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
 MAX_REPETITIONS = 10_000
 MAX_THREADS = 1024
+# Each grid is held in memory and looked up cell by cell; the largest published comparison has some thousand cells.
+MAX_CELLS = 100_000
 
 Name = str | dict[str, Any]
 Count = Annotated[int, Ge(1)]
