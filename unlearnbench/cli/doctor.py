@@ -27,10 +27,10 @@ def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, .
     """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
     report = findings(data_root, disable_plugins)
     if as_json:
-        click.echo(json.dumps(report, indent=1))
+        print(json.dumps(report, indent=1))
         return
     for heading, text in _lines(report):
-        click.echo(f"{heading:<11} {text}")
+        print(f"{heading:<11} {text}")
 
 
 def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ def build(results: Path, out: Path | None) -> None:
     from unlearnbench.report.publish import leaderboard
 
     for path in leaderboard.build(results, out or results / "leaderboard"):
-        click.echo(path)
+        print(path)
 
 
 @command.command("verify")
@@ -70,10 +71,10 @@ def verify(
         leaderboard.verify(results, out or results / "leaderboard")
     except UnlearnbenchError as error:
         if as_json:
-            click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
+            print(json.dumps({"agrees": False, "problem": error.message}, indent=1))
         raise
     message = "The leaderboard agrees with its records."
-    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
+    print(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
     return EXIT_OK
 
 
@@ -89,7 +90,7 @@ def _recompute(
     catalogue = load_and_report()
 
     def show(one: Recomputed) -> None:
-        click.echo("\n".join(one.lines()), err=as_json)
+        print("\n".join(one.lines()), file=sys.stderr if as_json else sys.stdout)
 
     cells = recompute(results, number, seed, catalogue, data_root, offline, show)
     same = sum(one.agrees for one in cells)
@@ -97,9 +98,9 @@ def _recompute(
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
     if as_json:
         plain = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in cells]
-        click.echo(json.dumps({"seed": seed, "cells": plain}, indent=1))
+        print(json.dumps({"seed": seed, "cells": plain}, indent=1))
     else:
-        click.echo(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
+        print(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
     return EXIT_OK if same == len(cells) else EXIT_FAILED_CELLS
 
 
@@ -131,11 +132,11 @@ def submit(results: Path, out: Path, allow_dirty: bool) -> int:
 
     done = lay_out(results, out, load_and_report(), allow_dirty)
     for path in done.written:
-        click.echo(path)
+        print(path)
     for path, reason in done.left_out:
-        click.echo(f"left out: {path}: {reason}", err=True)
+        print(f"left out: {path}: {reason}", file=sys.stderr)
     if done.arrays:
-        click.echo(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", err=True)
+        print(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", file=sys.stderr)
     counts = f"{len(done.written)} files laid out, {len(done.there)} there already, {len(done.left_out)} left out"
-    click.echo(f"{counts}.", err=True)
+    print(f"{counts}.", file=sys.stderr)
     return EXIT_FAILED_CELLS if done.left_out else EXIT_OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -126,7 +127,11 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
     audits = _audits(results) if reads == "both" else None
     source = shlex.quote(str(results)) + wanted.options()
     tables = build_tables(frame, table, source, against, audits, catalogue)
-    click.echo(render(tables, style, options.width_of_tables()), nl=style != "csv")
+    text = render(tables, style, options.width_of_tables())
+    if style == "csv":  # for programs: in one encoding, whatever that of the terminal is
+        click.echo(text.encode(), nl=False)
+    else:
+        print(text)
     if figure:
         draw_poison(tables, figure)
 
@@ -146,17 +151,17 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         source = shlex.quote(str(results)) + wanted.options()
         # Experiments have no audits of their own.
         audits = _audits(results, replace(wanted, experiment=""))
-        click.echo(str(write_page(results, frame, audits, html, source)))
+        print(str(write_page(results, frame, audits, html, source)))
     if figures:
         for path in write_figures(frame, figures):
-            click.echo(str(path))
+            print(str(path))
 
 
 def _read(load: Callable[[Path], pd.DataFrame], results: Path, wanted: Selection) -> pd.DataFrame:
     """Read the selected records; problems are printed, one line each."""
     frame = _selected(_quietly(load, results), wanted)
     for problem in frame.attrs.get("problems", ()):
-        click.echo(f"warning: {problem}", err=True)
+        print(f"warning: {problem}", file=sys.stderr)
     return frame
 
 

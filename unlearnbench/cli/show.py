@@ -39,7 +39,7 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     else:
         described = describe(resolve_any(catalogue, name, kind))
         lines = list(_lines(described))
-    click.echo(json.dumps(described, indent=1) if as_json else "\n".join(lines))
+    print(json.dumps(described, indent=1) if as_json else "\n".join(lines))
 
 
 def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
