@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue, Entry
 
 
-@click.command("doctor", short_help="Check what this machine offers: devices, memory readings, data.")
+@click.command(
+    "doctor", cls=options.Command, short_help="Check what this machine offers: devices, memory readings, data."
+)
 @click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin

@@ -12,7 +12,7 @@ from unlearnbench.cli import options
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
 
 
-@click.group("leaderboard", short_help="Write or check the leaderboard, submit records.")
+@click.group("leaderboard", cls=options.Group, short_help="Write or check the leaderboard, submit records.")
 def command() -> None:
     """Write the leaderboard's CSV files from records, check that they agree, submit records of your own."""
 

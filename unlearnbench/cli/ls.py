@@ -11,7 +11,7 @@ from unlearnbench.cli import options
 from unlearnbench.hookspecs import HOOKS
 
 
-@click.command("ls", short_help="List components, tables or experiments.")
+@click.command("ls", cls=options.Command, short_help="List components, tables or experiments.")
 @click.argument("kind", type=options.OneOf([*HOOKS, "method"]))
 @options.as_json
 @options.disable_plugin

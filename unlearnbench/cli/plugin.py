@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unlearnbench.testing.rules.base import Result
 
 
-@click.group("plugin", short_help="Write a plugin of your own, and check it.")
+@click.group("plugin", cls=options.Group, short_help="Write a plugin of your own, and check it.")
 def command() -> None:
     """Write a plugin of your own, and check that a component keeps to its contract."""
 

@@ -11,7 +11,7 @@ import click
 from unlearnbench.cli import options
 
 
-@click.command("plugins", short_help="List plugins and what became of them.")
+@click.command("plugins", cls=options.Command, short_help="List plugins and what became of them.")
 @options.as_json
 @options.disable_plugin
 @options.debug

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unlearnbench.report.frame.selection import Selection
 
 
-@click.command("report", short_help="Rebuild tables from records.")
+@click.command("report", cls=options.Command, short_help="Rebuild tables from records.")
 @click.argument("results", type=options.PATH, default=Path("results"))
 @click.option(
     "--table",

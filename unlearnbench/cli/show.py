@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", short_help="Show one component, table or experiment.")
+@click.command("show", cls=options.Command, short_help="Show one component, table or experiment.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json

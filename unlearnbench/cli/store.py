@@ -14,7 +14,7 @@ from unlearnbench.errors import NothingMatchedError
 HOUR = 3600.0
 
 
-@click.group("store", short_help="Look after a results folder.")
+@click.group("store", cls=options.Group, short_help="Look after a results folder.")
 def command() -> None:
     """Look after a results folder."""
 
