@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     help="Set our numbers against published ones: `unlearnbench ls table` lists which tables have which.",
 )
 @click.option(
+    "--metric",
+    metavar="NAME",
+    default="",
+    help="Show this metric: macro-f1, roc-auc, average-precision or a plugin's.  [default: what papers report]",
+)
+@click.option(
     "--figure",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
@@ -78,6 +84,7 @@ def command(
     style: str,
     as_json: bool,
     against: str,
+    metric: str,
     figure: Path | None,
     html: Path | None,
     figures: Path | None,
@@ -106,10 +113,12 @@ def command(
         _refuse_options_of_tables(context)
         _write_page_and_figures(results, html, figures, wanted)
     else:
-        _write_table(results, table, style, against, figure, wanted)
+        _write_table(results, table, style, against, metric, figure, wanted)
 
 
-def _write_table(results: Path, table: str, style: str, against: str, figure: Path | None, wanted: Selection) -> None:
+def _write_table(
+    results: Path, table: str, style: str, against: str, metric: str, figure: Path | None, wanted: Selection
+) -> None:
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
@@ -126,7 +135,7 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
     frame = _read(load_audits if reads == "audits" else load_records, results, wanted)
     audits = _audits(results) if reads == "both" else None
     source = shlex.quote(str(results)) + wanted.options()
-    tables = build_tables(frame, table, source, against, audits, catalogue)
+    tables = build_tables(frame, table, source, against, audits, catalogue, metric)
     text = render(tables, style, options.width_of_tables())
     if style == "csv":  # for programs: in one encoding, whatever that of the terminal is
         click.echo(text.encode(), nl=False)
@@ -174,7 +183,14 @@ def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
 
 
 def _refuse_options_of_tables(context: click.Context) -> None:
-    flags = {"table": "--table", "style": "--format", "as_json": "--json", "against": "--against", "figure": "--figure"}
+    flags = {
+        "table": "--table",
+        "style": "--format",
+        "as_json": "--json",
+        "against": "--against",
+        "metric": "--metric",
+        "figure": "--figure",
+    }
     given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     if given:
         raise UsageError(

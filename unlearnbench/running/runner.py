@@ -15,7 +15,7 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, relative_change
-from unlearnbench.metrics.scoring import score
+from unlearnbench.metrics.scoring import one_class_notes, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -127,7 +127,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         return "diverged"
     labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
     outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
-    outcome.notes += problems
+    outcome.notes += [*one_class_notes(answers, labels), *problems]
     return "ok"
 
 

@@ -120,6 +120,8 @@ def compare(record: Record, again: Record) -> Recomputed:
         refusal = f"it fails here: {again.status}: {again.error['type']}: {again.error['message']}"
         return Recomputed(record, refusal=refusal)
     one, other = (each.model_dump(mode="json", include=set(COMPARED)) for each in (record, again))
+    # Metrics that came later than the record: nothing in it can be compared with them.
+    other["metrics"] = {name: values for name, values in other["metrics"].items() if name in one["metrics"]}
     different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
 
