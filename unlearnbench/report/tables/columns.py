@@ -13,6 +13,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
+from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
 from unlearnbench.report.tables.sameness import metric_notes
@@ -198,8 +199,20 @@ def _notes(
     yield from averages.time_notes
 
 
+def _retired(averages: Aggregate) -> Iterator[str]:
+    """Name rows with shards that were hit and have no member any more: all of their nodes were forgotten."""
+    cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    for row, part in cells[cells["shards_retired"] > 0].groupby("row", sort=True):
+        yield (
+            f"{row}: of the shards hit, {formatting.tenths(part['shards_retired'].mean(), None)} were retired, all of"
+            f" their nodes being forgotten, on average over {len(part)} repetitions with such shards."
+        )
+
+
 def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
     """List what must be known of the times and the memory in some rows and columns."""
+    if any(column is HIT for column in columns):
+        yield from _retired(averages)
     if any(column is RATIO for column in columns):
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
