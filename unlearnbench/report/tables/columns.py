@@ -62,7 +62,7 @@ class ColumnTable:
 
     Args:
         title: Begins the caption.
-        columns: Those behind the method and n.
+        columns: Those behind the method and n; one that the records know nothing of is left out.
         counted: The column of the raw data that n is read from.
         ranks: Whether the best score after the request is marked in each view, with whatever is
             not significantly below it.
@@ -79,7 +79,7 @@ class ColumnTable:
         """Build the table of one group."""
         data = _with_peaks(averages)
         scores = [column for metric in averages.shown_metrics for column in (self.scores or _no_columns)(metric)]
-        columns = (*scores, *self.columns)
+        columns = [column for column in (*scores, *self.columns) if column.value in data]
         has_times = any(column.is_time or "peak" in column.value for column in columns)
         title = self.title if self.scores is None else self.title.format(metric=long_name(averages.metric))
         caption = f"{title}: {averages.group.name}"
@@ -137,6 +137,9 @@ PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, 
 RATIO = Column(
     "relative to Retrain", "times_retrain", formatting.ratio, "", True, quiet="ratio_quiet_n", made_of="times_retrain_n"
 )
+PREDICT = Column(
+    "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
+)
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
 SUMMARY = ColumnTable("Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), scores=_after)
 UTILITY = ColumnTable("{metric} on the test nodes after the request", (), ranks=True, scores=_after_and_before)
@@ -145,7 +148,7 @@ VALIDATION = ColumnTable(
 )
 TIME = ColumnTable(
     "Time to unlearn",
-    (UNLEARN, RATIO, HIT, Column("node-epochs", "node_epochs", formatting.whole), TRAIN, PARTITION),
+    (UNLEARN, RATIO, HIT, Column("node-epochs", "node_epochs", formatting.whole), TRAIN, PARTITION, PREDICT),
     counted="time_n",
 )
 MEMORY = ColumnTable(
@@ -217,6 +220,8 @@ def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
+    if any(column is PREDICT for column in columns):
+        yield "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
     if len(busy) and any(column.is_time for column in columns):
         counts = ", ".join(
