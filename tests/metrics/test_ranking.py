@@ -15,6 +15,7 @@ from unlearnbench.metrics.ranking import AveragePrecision, RankingMetric, RocAuc
 from unlearnbench.metrics.scoring import one_class_notes, score
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.report.publish.submitted import NOTES
 
 METRICS = pytest.mark.parametrize("metric", [RocAuc(), AveragePrecision()])
 
@@ -83,5 +84,6 @@ def test_predictions_of_one_class_are_reported() -> None:
     labels = {"test": torch.tensor([0, 1, 0]), "val": torch.tensor([0, 1, 0])}
     notes = one_class_notes(answers | {("before", "test", "full"): one}, labels)
     assert notes == ["one class: every test node is predicted as class 0 in view shard."]
+    assert all(map(NOTES.fullmatch, notes))  # or the record could not be submitted
     # Where the nodes have one class, a model that predicts it is right.
     assert one_class_notes(answers, {**labels, "test": torch.tensor([0, 0, 0])}) == []

@@ -28,6 +28,7 @@ NOTES = re.compile(
             rf"The first (state|predict)\(\) after the request took {_N} s, the second {_N} s: "
             r"the difference is charged to the request\.",
             r"unchanged: forgetting changed no parameter\.",
+            r"one class: every test node is predicted as class [0-9]+ in view (shard|full)\.",
             r"scored with the graph as it was before the request\.",
             r"diverged: parameters or predictions are not finite; no score is given\.",
             r"Members were trained on a cluster \(--distribute members\): it gives no times\.",
