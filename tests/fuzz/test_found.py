@@ -48,10 +48,10 @@ def test_brackets_in_brackets_have_an_end() -> None:
     assert parse_bracket("a[b=" * 20 + "1" + "]" * 20)
 
 
-@pytest.mark.parametrize("value", ['a"b', "a\nb", "a\rb"])
+@pytest.mark.parametrize("value", ["a\nb", "a\rb"])
 def test_a_value_that_no_bracket_can_hold_is_refused(value: str) -> None:
     config = make_config({"datasets": [{"name": "file", "path": value}]})
-    with pytest.raises(UsageError, match=r"double quote or a line break") as caught:
+    with pytest.raises(UsageError, match=r"holds a line break") as caught:
         config.brackets(config.datasets)
     assert "'path'" in caught.value.message
 

@@ -159,6 +159,8 @@ def compare(record: Record, again: Record) -> Recomputed:
     # Records of earlier versions have no digest of their predictions.
     places = {*COMPARED, *(() if record.predictions_digest is None else ("predictions_digest",))}
     one, other = (each.model_dump(mode="json", include=places) for each in (record, again))
+    # Metrics that came later than the record: nothing in it can be compared with them.
+    other["metrics"] = {name: values for name, values in other["metrics"].items() if name in one["metrics"]}
     different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
 
