@@ -16,6 +16,8 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
 MOST_CLASSES = 100_000
+# Up to so many, a graph of a few nodes is a graph of a few nodes.
+FEW_CLASSES = 10
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
@@ -171,6 +173,15 @@ def number_of_classes(declared: Any, y: Tensor) -> int:
     if count < least:
         raise DataError(f"label {least - 1} with {count} classes.", f"num_classes must be at least {least}.")
     return count
+
+
+def odd_classes(y: Tensor, count: int) -> list[str]:
+    """Return a note where there are so many classes, or so many that do not occur, that `y` may be something else."""
+    labels = y[y >= 0]
+    seen = len(labels.unique())
+    if count <= FEW_CLASSES or (len(labels) >= 5 * count and count <= 2 * seen):
+        return []
+    return [f"{count} classes, {seen} of them with a node, for {len(labels)} nodes with a label: are these classes?"]
 
 
 def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["folds"] | None) -> Split | None:

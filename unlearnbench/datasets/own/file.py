@@ -19,6 +19,7 @@ from unlearnbench.datasets.own.arrays import (
     node_features,
     node_ids,
     number_of_classes,
+    odd_classes,
     own_split,
     plain_values,
 )
@@ -62,7 +63,10 @@ class File(Dataset):
 
     def load(self, root: Path) -> Graph:
         """Load the graph: see `Dataset.load`. Ids are those of the file, else 0..n-1."""
-        return self._checked(read_graph_file(self._path()), self.recorded_name(self.params))
+        found, notes = read_graph_file(self._path())
+        graph = self._checked(found, self.recorded_name(self.params))
+        self.notes = [*notes, *self.notes]
+        return graph
 
     def of_value(self, data: Any) -> Graph:
         """Make the graph of copies of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
@@ -110,4 +114,6 @@ class File(Dataset):
         x = node_features(found.get("x"), edge_index, len(y), self.params.features)
         ids = node_ids(found.get("ids"), len(y))
         split = own_split({name: found[name] for name in MASKS if name in found}, ids, self.params.split)
-        return Graph(x, y, edge_index, ids, number_of_classes(found.get("num_classes"), y), split)
+        count = number_of_classes(found.get("num_classes"), y)
+        self.notes += odd_classes(y, count)
+        return Graph(x, y, edge_index, ids, count, split)
