@@ -18,34 +18,6 @@ Features = Literal["given", "degree", "constant"]
 MOST_CLASSES = 100_000
 # Up to so many, a graph of a few nodes is a graph of a few nodes.
 FEW_CLASSES = 10
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-
-
-def plain_values(name: str, value: Any) -> Any:
-    """Return a tensor of any layout and type as a dense one on the CPU, without gradient; unsigned numbers as int64.
-
-    Anything but a tensor is returned as it is; `name` is what the value is called in the file.
-
-    Raises:
-        DataError: It holds no numbers, or one that int64 cannot hold.
-    """
-    if not isinstance(value, Tensor):
-        return value
-    try:
-        dense = value.detach()
-        dense = (dense if dense.layout == torch.strided else dense.to_dense()).cpu()
-        if dense.is_quantized:
-            dense = dense.dequantize()
-        if dense.dtype not in _UNSIGNED:
-            return dense
-        whole = dense.to(torch.int64)
-    except (RuntimeError, NotImplementedError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"{name} holds no plain numbers ({reason}).", "Save a dense tensor of numbers.") from None
-    if bool((whole < 0).any()):
-        number = int(whole[whole < 0][0]) + 2**64
-        raise DataError(f"{name} holds {number}, too large for 64 bits with a sign.", "Number the nodes anew.")
-    return whole
 
 
 def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
@@ -73,6 +45,8 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
             raise DataError(f"label {y[row].item():g} in row {row} is not a whole number.", "Number the classes.")
         notes.append(f"labels are {str(y.dtype).removeprefix('torch.')}; all are whole numbers and taken as classes.")
         y = y.nan_to_num(nan=-1.0).clamp(min=-1)
+    else:  # the bound does not fit into 8 or 16 bits
+        y = y.to(torch.int64)
     if bool((y >= MOST_CLASSES).any()):
         row = int(torch.nonzero(y >= MOST_CLASSES)[0])
         raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")

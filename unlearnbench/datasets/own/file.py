@@ -21,9 +21,9 @@ from unlearnbench.datasets.own.arrays import (
     number_of_classes,
     odd_classes,
     own_split,
-    plain_values,
 )
 from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
+from unlearnbench.datasets.own.tensors import plain_values
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
 
@@ -77,12 +77,11 @@ class File(Dataset):
         """
         found = tensors_by_name(data, "The data")
         check_complete(found, "The data")
-        copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in found.items()}
-        return self._checked(copies, "data")
+        return self._checked(found, "data", is_ours=False)
 
-    def _checked(self, found: dict[str, Any], name: str) -> Graph:
+    def _checked(self, found: dict[str, Any], name: str, *, is_ours: bool = True) -> Graph:
         try:
-            graph = self._graph(found)
+            graph = self._graph(found, is_ours)
         except UsageError as error:
             raise type(error)(f"Dataset {name}: {error.message}", error.hint) from None
         return checked_graph(graph, name)
@@ -105,9 +104,11 @@ class File(Dataset):
         except RuntimeError:
             raise DataError(f"{self.params.path}: there is no such user.", "Write the whole path.") from None
 
-    def _graph(self, found: dict[str, Any]) -> Graph:
+    def _graph(self, found: dict[str, Any], is_ours: bool) -> Graph:
         ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
         found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
+        if not is_ours:
+            found = {key: value.clone() if isinstance(value, Tensor) else value for key, value in found.items()}
         y, notes = class_labels(found["y"])
         self.notes = [*([f"ignored: {', '.join(ignored)}."] if ignored else []), *notes]
         edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)
