@@ -78,10 +78,6 @@ def three_masks() -> dict[str, Tensor]:
         (lambda: {"x": csr([0, 1] + [0] * (NODES - 2) + [1], [0])}, "crow_indices"),
         (lambda: {"x": csr([0] + [1] * NODES, [0], (NODES, 2**50))}, "x of shape"),
         (lambda: {"x": torch.nested.nested_tensor([X[0], X[1]])}, "a nested tensor"),
-        (
-            lambda: {"x": torch.nested.nested_tensor([X[0], X[1]], layout=torch.jagged)},
-            "NestedTensor, not a plain tensor",
-        ),
         (lambda: {"x": X.to("meta")}, "a tensor without data"),
         (lambda: {"x": torch.zeros(NODES, 4, dtype=torch.uint8).view(torch.bits8)}, "bits8"),
         (lambda: {"x": X.to(torch.complex32)}, "complex32"),

@@ -32,9 +32,10 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dim() != 1:
-        raise DataError(
-            f"labels have shape {list(y.shape)}: multi-label graphs cannot be used.", "Give every node one class."
-        )
+        one_hot = y.dim() == 2 and bool(((y == 0) | (y == 1)).all() and (y.sum(dim=1) == 1).all())
+        what = "they are one-hot" if one_hot else "multi-label graphs cannot be used"
+        hint = "Save the class of each node: y.argmax(dim=1)." if one_hot else "Give every node one class."
+        raise DataError(f"labels have shape {list(y.shape)}: {what}.", hint)
     if y.is_complex():
         raise DataError("labels are complex numbers.", "Number the classes 0, 1, ...")
     notes = []
@@ -59,18 +60,30 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
     return labels, notes
 
 
+def check_edge_shape(edge_index: Tensor, y: Tensor) -> None:
+    """Check the shape of `edge_index`, which may have any layout; an adjacency matrix is never made dense.
+
+    Raises:
+        DataError: It is not [2, E].
+    """
+    shape = list(edge_index.shape)
+    if len(shape) == 2 and shape[0] == 2:
+        return
+    if shape == [*y.shape[:1]] * 2:
+        what = "edge_index = torch_geometric.utils.dense_to_sparse(adjacency)[0] makes it of an adjacency matrix."
+    else:
+        what = "Transpose a list of pairs: edge_index.t()." if shape[1:] == [2] else "It holds sources and targets."
+    raise DataError(f"edge_index has shape {shape}, expected [2, E].", what)
+
+
 def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
     """Make the columns of `edge_index`, int64 [2, E], of whole numbers; an empty one may be of any type.
 
     With `undirected`, the reverse of every edge that lacks it is added, and duplicates are dropped.
 
     Raises:
-        DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
+        DataError: Numbers that are not whole, or that are no positions of nodes.
     """
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise DataError(
-            f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs."
-        )
     if edge_index.is_complex() or (edge_index.dtype == torch.bool and edge_index.numel()):
         raise DataError(f"edge_index is {edge_index.dtype}.", "It holds positions of nodes: whole numbers.")
     edges = edge_index.to(torch.int64)

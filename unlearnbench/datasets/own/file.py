@@ -14,6 +14,7 @@ from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
     MASKS,
     Features,
+    check_edge_shape,
     class_labels,
     edge_columns,
     node_features,
@@ -28,7 +29,7 @@ from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
 
 # What PyG's own Data carries along that says nothing new.
-PLAIN = {"num_nodes", "ptr", "batch"}
+PLAIN = {"num_nodes", "__num_nodes__", "ptr", "batch"}
 
 
 class File(Dataset):
@@ -106,6 +107,7 @@ class File(Dataset):
 
     def _graph(self, found: dict[str, Any], is_ours: bool) -> Graph:
         ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
+        check_edge_shape(found["edge_index"], found["y"])
         found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
         if not is_ours:
             found = {key: value.clone() if isinstance(value, Tensor) else value for key, value in found.items()}

@@ -6,16 +6,20 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric import EdgeIndex, Index, edge_index, index
 from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.data.storage import AttrType, EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.edge_index import SortOrder
 
 from unlearnbench.datasets.own.arrays import MASKS
 from unlearnbench.datasets.own.tables import EDGES, LABELS, NODES, read_tables
@@ -23,7 +27,35 @@ from unlearnbench.errors import DataError
 from unlearnbench.records.files import wrong_checksum
 
 ARRAYS = ("x", "y", "edge_index", "ids", *MASKS, "num_classes")
-PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
+
+
+def _cache(*_: Any) -> dict[Any, Any]:
+    """Stand in for the `defaultdict` of names that accessors and transforms leave in a storage.
+
+    Torch fills no `defaultdict` from a file; what was in it is not used.
+    """
+    return {}
+
+
+ALLOWED: list[Any] = [
+    Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage, AttrType, EdgeLayout, set,
+    EdgeIndex, Index, SortOrder, edge_index.CatMetadata, index.CatMetadata,
+    (_cache, "collections.defaultdict"),
+]  # fmt: skip
+_SAVE_TENSORS = "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors."
+# What to do about a class in a file, by a part of its name.
+_INSTEAD = {
+    "SparseTensor": "It is from ToSparseTensor: save the graph with edge_index, as it was before.",
+    "HeteroData": "Save a graph with nodes of one kind: data.to_homogeneous().",
+    "data.batch": "Save one graph: torch.save(batch[0], PATH).",
+    "torch_geometric.datasets": "Save one graph, not the dataset: torch.save(dataset[0], PATH).",
+    "numpy": "Save tensors: torch.from_numpy(array).",
+}
+# Where else edges may be, and what makes edge_index of them.
+_EDGES_ELSEWHERE = {
+    "adj_t": "Its edges are in adj_t: edge_index = torch_geometric.utils.to_edge_index(adj_t)[0].flip(0).",
+    "adj": "Its edges are in adj: edge_index = torch_geometric.utils.dense_to_sparse(adj)[0].",
+}
 # Bytes; a smaller file is read at once, so that nothing depends on what becomes of it afterwards.
 MAPPED_FROM = 2**28
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
@@ -71,17 +103,15 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     if wrong is not None:
         raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
     try:
-        with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
+        with _only(ALLOWED), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
             warnings.simplefilter("ignore")
             value = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_mapped(path))
     except pickle.UnpicklingError as error:
         culprit = _GLOBAL.search(str(error))
         asked = f"it asks for {culprit[1]}" if culprit else "it holds more than tensors and plain values, or is damaged"
-        raise DataError(
-            f"{path} cannot be read safely: {asked}; it was not run.",
-            "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors.",
-        ) from None
+        hint = next((hint for part, hint in _INSTEAD.items() if culprit and part in culprit[1]), _SAVE_TENSORS)
+        raise DataError(f"{path} cannot be read safely: {asked}; it was not run.", hint) from None
     except PermissionError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.", "Check the file's permissions.") from None
     except Exception as error:  # a damaged file can fail in any way its instructions can
@@ -92,6 +122,18 @@ def read_torch_file(path: Path) -> dict[str, Any]:
             raise DataError(f"{path} holds several graphs.", "Save one graph: torch.save(dataset[0], PATH).")
         value = value[0]
     return tensors_by_name(value, str(path))
+
+
+@contextmanager
+def _only(allowed: list[Any]) -> Iterator[None]:
+    """Allow these classes in files, and no others that some library allows for the whole process."""
+    others = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        with torch.serialization.safe_globals(allowed):
+            yield
+    finally:
+        torch.serialization.add_safe_globals(others)
 
 
 def _is_mapped(path: Path) -> bool:
@@ -107,7 +149,11 @@ def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
         DataError: It is anything else, or something under a name of `ARRAYS` is no tensor.
     """
     if isinstance(value, Data):
-        value = value.to_dict()
+        try:
+            # PyG 1 kept the tensors in the object itself.
+            value = value.to_dict() if "_store" in vars(value) else vars(value)
+        except Exception as error:  # what a file holds in place of a storage can fail in any way
+            raise DataError(f"{where} holds a broken Data ({type(error).__name__}).", _SAVE_TENSORS) from None
     if not isinstance(value, Mapping):
         raise DataError(f"{where} holds a {type(value).__name__}.", "Save a dictionary of tensors or a PyG Data.")
     found = {str(key): entry for key, entry in value.items() if entry is not None}
@@ -127,7 +173,9 @@ def check_complete(found: Mapping[str, Any], where: str) -> None:
     """
     for name in ("edge_index", "y"):
         if found.get(name) is None:
-            raise DataError(f"{where} has no {name}.", f"It holds: {', '.join(sorted(found)) or 'nothing'}.")
+            there = f"It holds: {', '.join(sorted(found)) or 'nothing'}."
+            hints = [hint for key, hint in _EDGES_ELSEWHERE.items() if key in found and name == "edge_index"]
+            raise DataError(f"{where} has no {name}.", hints[0] if hints else there)
 
 
 def read_archive(path: Path) -> dict[str, Any]:
