@@ -23,11 +23,12 @@ def score(
         metrics: The metrics.
 
     Returns:
-        Metric (prefixed `val_` for validation nodes), view and moment to the score; and a note
-        for each metric that failed and is left out.
+        Metric (prefixed `val_` for validation nodes), view and moment to the score, None without validation
+        nodes; and a note on that, and for each metric that failed and is left out.
     """
     scores: Scores = {}
-    notes = []
+    has_validation = len(labels["val"]) > 0
+    notes = [] if has_validation else ["There are no validation nodes: validation scores are empty."]
     for spec in metrics:
         scores_of_metric: Scores = {}
         try:
@@ -41,5 +42,8 @@ def score(
         except (Exception, SystemExit) as error:
             notes.append(f"The metric {spec.name} failed and is left out: {type(error).__name__}: {error}")
         else:
+            if not has_validation:
+                views = scores_of_metric.get(spec.name, {}).items()
+                scores_of_metric[f"val_{spec.name}"] = {view: dict.fromkeys(moments) for view, moments in views}
             scores |= scores_of_metric
     return scores, notes

@@ -1,4 +1,4 @@
-"""What strangers' arrays become: features, labels, edges, ids and masks as a `Graph` wants them."""
+"""What strangers' arrays become: features, labels, edges and ids as a `Graph` wants them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from unlearnbench.errors import DataError, UsageError
-from unlearnbench.graph import Split
+from unlearnbench.errors import DataError
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys
 
-MASKS = ("train_mask", "val_mask", "test_mask")
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
 MOST_CLASSES = 100_000
@@ -169,49 +167,3 @@ def odd_classes(y: Tensor, count: int) -> list[str]:
     if count <= FEW_CLASSES or (len(labels) >= 5 * count and count <= 2 * seen):
         return []
     return [f"{count} classes, {seen} of them with a node, for {len(labels)} nodes with a label: are these classes?"]
-
-
-def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["folds"] | None) -> Split | None:
-    """Make the split of a graph that comes with masks, None where the harness's folds are to be used.
-
-    Args:
-        masks: By the names in `MASKS`, each bool [n] or, of K splits, [n, K]; or empty.
-        ids: int64 [n], ids of the nodes.
-        choice: Which of K splits; `folds`: none of them.
-
-    Raises:
-        DataError: A mask is missing or has another shape.
-        UsageError: There are several splits and none was chosen, or one that is not there.
-    """
-    if choice == "folds" or (not masks and choice is None):
-        return None
-    if not masks:
-        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave `split` out.")
-    columns = []
-    for name in MASKS:
-        if name not in masks:
-            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use `split` folds.")
-        mask = masks[name]
-        mask = mask[:, None] if mask.dim() == 1 else mask
-        if mask.dim() != 2 or len(mask) != len(ids):
-            raise DataError(f"{name} has shape {list(masks[name].shape)}, expected [{len(ids)}] or [{len(ids)}, K].")
-        if not bool(((mask == 0) | (mask == 1)).all()):
-            raise DataError(f"{name} holds other values than true and false.", "A mask is bool.")
-        columns.append(mask.to(torch.bool))
-    counts = {mask.shape[1] for mask in columns}
-    if len(counts) > 1:
-        raise DataError(
-            f"the masks hold different numbers of splits: {sorted(counts)}.", "Give as many columns in each."
-        )
-    (count,) = counts
-    if count == 0:
-        raise DataError("the masks hold no split.", "Give one column for each split, or use `split` folds.")
-    known = "0" if count == 1 else f"0 to {count - 1}"
-    if choice is None and count != 1:
-        raise UsageError(
-            f"there are {count} splits and none was chosen.", f"Use `split` {known}, or `split` folds for ten folds."
-        )
-    at = choice or 0
-    if not 0 <= at < count:
-        raise UsageError(f"split {at} does not exist.", f"Use `split` {known}.")
-    return Split(*(ids[mask[:, at]].sort().values for mask in columns))

@@ -12,7 +12,6 @@ from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
-    MASKS,
     Features,
     check_edge_shape,
     class_labels,
@@ -21,9 +20,9 @@ from unlearnbench.datasets.own.arrays import (
     node_ids,
     number_of_classes,
     odd_classes,
-    own_split,
 )
 from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
+from unlearnbench.datasets.own.splits import PARTS, own_split, split_masks
 from unlearnbench.datasets.own.tensors import plain_values
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
@@ -116,7 +115,11 @@ class File(Dataset):
         edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)
         x = node_features(found.get("x"), edge_index, len(y), self.params.features)
         ids = node_ids(found.get("ids"), len(y))
-        split = own_split({name: found[name] for name in MASKS if name in found}, ids, self.params.split)
+        parts = {} if self.params.split == "folds" else {name: found[name] for name in PARTS if name in found}
+        masks = split_masks(parts, len(y))
+        split = own_split(masks, ids, self.params.split)
+        if split is not None and len(split.val) == 0:
+            self.notes.append("its split has no validation nodes: validation scores are empty.")
         count = number_of_classes(found.get("num_classes"), y)
         self.notes += odd_classes(y, count)
         return Graph(x, y, edge_index, ids, count, split)

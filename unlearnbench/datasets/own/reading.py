@@ -21,12 +21,12 @@ from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.data.storage import AttrType, EdgeStorage, GlobalStorage, NodeStorage
 from torch_geometric.edge_index import SortOrder
 
-from unlearnbench.datasets.own.arrays import MASKS
+from unlearnbench.datasets.own.splits import PARTS
 from unlearnbench.datasets.own.tables import EDGES, LABELS, NODES, read_tables
 from unlearnbench.errors import DataError
 from unlearnbench.records.files import wrong_checksum
 
-ARRAYS = ("x", "y", "edge_index", "ids", *MASKS, "num_classes")
+ARRAYS = ("x", "y", "edge_index", "ids", *PARTS, "num_classes")
 
 
 def _cache(*_: Any) -> dict[Any, Any]:

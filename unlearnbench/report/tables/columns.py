@@ -175,6 +175,9 @@ def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_
         yield from time_notes(found, data, columns)
     yield from found.notes
     yield from found.time_notes
+    validation = [column.value for column in columns if column.value.startswith("val_")]
+    if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
+        yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."
 
 
 def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
