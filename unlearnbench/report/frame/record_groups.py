@@ -52,14 +52,14 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
     training settings never share a group. Within one, methods of one name but different
     versions or parameters are different rows, named with what differs.
     """
-    found = []
+    parts = []
     for _, part in frame.groupby(GROUP, sort=True):
         first = part.iloc[0]
         facets = {name: str(first[name]) for name in ("protocol", "forget", "model", *GROUP)}
-        found.append((facets, part))
-    found.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
-    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in found})
-    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in found]
+        parts.append((facets, part))
+    parts.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
+    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in parts})
+    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in parts]
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:
@@ -67,10 +67,10 @@ def _plain_name(facets: Mapping[str, str]) -> str:
 
 
 def _config(facets: Mapping[str, str]) -> dict[str, Any]:
-    whole: dict[str, Any] = {"sha256": facets["dataset_sha256"]}
+    configs: dict[str, Any] = {"sha256": facets["dataset_sha256"]}
     for name in ("protocol_config", "dataset_config", "model_config", "training_config", "other_config"):
-        whole[name.removesuffix("_config")] = json.loads(facets[name])
-    return {**whole, "device": facets["device"]}
+        configs[name.removesuffix("_config")] = json.loads(facets[name])
+    return {**configs, "device": facets["device"]}
 
 
 def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> RecordGroup:
@@ -98,17 +98,19 @@ def distinguish(names: Mapping[str, str]) -> dict[str, str]:
     shared: dict[str, list[str]] = {}
     for config, name in names.items():
         shared.setdefault(name, []).append(config)
-    found = {}
+    distinct = {}
     for name, configs in shared.items():
         flat = {config: _flatten(json.loads(config)) for config in configs}
         keys = sorted({key for one in flat.values() for key in one})
         differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
         for config in configs:
             shown = [f"{key}={_cut(key, flat[config][key])}" for key in differing if key in flat[config]]
-            found[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
-    taken = list(found.values())
+            distinct[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
+    taken = list(distinct.values())
     # What the shown settings cannot tell apart (an empty setting, a cut digest) a digest of all can.
-    return {config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in found.items()}
+    return {
+        config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in distinct.items()
+    }
 
 
 def _digest(text: str) -> str:

@@ -60,22 +60,22 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
         UsageError: There is no such experiment.
         NothingMatchedError: A name stands in no record, or no record is left; says what there is.
     """
-    found = frame
+    selected = frame
     if wanted.experiment:
-        found = frame[_of_experiment(frame, wanted.experiment, catalogue)]
-        if found.empty:
+        selected = frame[_of_experiment(frame, wanted.experiment, catalogue)]
+        if selected.empty:
             raise NothingMatchedError(
                 f"No record is of experiment {wanted.experiment}.",
                 f"Make some: `unlearnbench run --experiment {wanted.experiment}`.",
             )
     for column, names in (("dataset", wanted.datasets), ("model", wanted.models), ("method", wanted.methods)):
         if names:
-            found = found[_named(found, column, names, catalogue)]
-    if found.empty:
+            selected = selected[_named(selected, column, names, catalogue)]
+    if selected.empty:
         raise NothingMatchedError("No record is of all that was asked for.", "Ask for less.")
-    found = found.reset_index(drop=True)
-    found.attrs = frame.attrs
-    return found
+    selected = selected.reset_index(drop=True)
+    selected.attrs = frame.attrs
+    return selected
 
 
 def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Catalogue) -> pd.Series[bool]:
