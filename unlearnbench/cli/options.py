@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -49,19 +48,6 @@ def integers(context: Any, parameter: click.Parameter, text: str | None) -> list
 def text(context: Any, parameter: Any, text: str | None) -> str | None:
     """Take a text as it is."""
     return text
-
-
-def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | list[tuple[int, int]] | None:
-    """Read what to forget: numbers of nodes, or pairs of them joined by a hyphen, separated by commas."""
-    if text is None or not re.search(r"\d\s*-", text):
-        return integers(context, parameter, text)
-    pairs = []
-    for item in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item)
-        if match is None:
-            raise UsageError(f"--forget {text}: {item.strip()!r} is not an edge.", "Example: 3-17,4-5")
-        pairs.append((int(match[1]), int(match[2])))
-    return pairs
 
 
 class OneOf(click.Choice[str]):

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from unlearnbench.protocol import Forget
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.registry.brackets import DEEPEST, Bracket, parse_bracket, split_names
 from unlearnbench.running import settings
+from unlearnbench.running.forget_list import read_forget
 from unlearnbench.running.options import OPTIONS, Name, RunOptions
 from unlearnbench.task import Training
 
@@ -30,6 +32,11 @@ class RunConfig(RunOptions):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return split_names([value]) if isinstance(value, str) else value
+
+    @field_validator("forget", mode="before")
+    @classmethod
+    def _read_forget(cls, value: Any) -> Any:
+        return read_forget(value)
 
     @field_validator(
         "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
@@ -48,7 +55,7 @@ class RunConfig(RunOptions):
     @classmethod
     def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:
         if seeds is not None:
-            twice = sorted({value for value in seeds if seeds.count(value) > 1})
+            twice = sorted(value for value, count in Counter(seeds).items() if count > 1)
             if twice or not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
                 what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0 to 2^31 - 1"
                 raise ValueError(what)

@@ -74,7 +74,10 @@ class RunOptions:
     forget_ratio: float | None = option(None, "Share of all nodes to forget.", shown="0.005")
     forget_count: int | None = option(None, "Number of nodes to forget.")
     forget: list[int] | list[tuple[int, int]] | None = option(
-        None, "The nodes to forget, 3,17; edges: 3-17,4-5.", metavar="IDS", reads="forgotten"
+        None,
+        "The nodes to forget, 3,17; edges: 3-17,4-5; @FILE: those in a text, .npy or .json file.",
+        metavar="IDS",
+        reads="text",
     )
     forget_kind: Literal["node", "edge"] = option("node", "What is forgotten.")
     num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")
