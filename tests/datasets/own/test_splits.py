@@ -56,7 +56,8 @@ def test_a_split_without_validation_nodes_is_used_and_that_is_said(
     assert graph.split is not None
     assert [ids.tolist() for ids in graph.split.parts().values()] == [TRAIN.tolist(), [], TEST.tolist()]
     assert notes == [f"its split has no validation nodes: {REASON}."]
-    task = unlearnbench.task_from_data(user_graph(NODES, **parts), model="gcn[hidden=4]", epochs=1)
+    with pytest.warns(UserWarning, match=REASON):
+        task = unlearnbench.task_from_data(user_graph(NODES, **parts), model="gcn[hidden=4]", epochs=1)
     assert task.split.val.tolist() == []
 
 
