@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unlearnbench.graph.digest import update
@@ -27,14 +30,28 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in hashes.items()}
 
 
+def predictions_digest(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Hash the predictions among the arrays of a cell, those with a view in their name; None if there are none."""
+    names = sorted(name for name in arrays if "/" in name)
+    digest = hashlib.sha256()
+    for name in names:
+        values = np.ascontiguousarray(arrays[name], dtype="<f4")
+        digest.update(f"{name} {values.shape}\0".encode() + values.tobytes())
+    return digest.hexdigest() if names else None
+
+
 def is_finite(state: Mapping[str, Tensor]) -> bool:
     """Whether every parameter is finite."""
     return all(bool(torch.isfinite(value).all()) for value in state.values())
 
 
 def relative_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float | None:
-    """Return the norm of the change divided by the norm before, over the parameters in both; None for a norm of 0."""
-    shared = [name for name in before if name in after and before[name].shape == after[name].shape]
+    """Return the norm of the change divided by the norm before; None for a norm of 0.
+
+    Over the parameters in both: floating point, not ids or labels.
+    """
+    real = [name for name in before if before[name].is_floating_point()]
+    shared = [name for name in real if name in after and before[name].shape == after[name].shape]
     change = sum(float((after[name].double() - before[name].double()).square().sum()) for name in shared)
     norm = sum(float(before[name].double().square().sum()) for name in shared)
     return math.sqrt(change / norm) if norm > 0 else None

@@ -1,4 +1,4 @@
-"""What methods are built from: their base classes, partitioning, aggregation and influence steps."""
+"""What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
 from unlearnbench.graph.neighbours import hop_distance, neighbours
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
@@ -13,6 +13,7 @@ from unlearnbench.unlearning.partitioning import (
 )
 from unlearnbench.unlearning.posthoc import PostHoc
 from unlearnbench.unlearning.sharded import Sharded
+from unlearnbench.unlearning.smoothing import smooth
 
 __all__ = [
     "SLACK",
@@ -34,4 +35,5 @@ __all__ = [
     "log_of_mean",
     "neighbours",
     "shard_bounds",
+    "smooth",
 ]
