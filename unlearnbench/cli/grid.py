@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
 # Readers of options that may be repeated.
-LISTS = {"integers", "forgotten", "assignments"}
+LISTS = {"integers", "texts", "assignments"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
 ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 

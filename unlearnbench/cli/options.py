@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections import Counter
@@ -83,19 +82,9 @@ def text(context: Any, parameter: Any, text: str | None) -> str | None:
     return text
 
 
-def forgotten(
-    context: Any, parameter: click.Parameter, texts: tuple[str, ...]
-) -> list[int] | list[tuple[int, int]] | None:
-    """Read what to forget: nodes, or pairs of them joined by a hyphen; an option that is repeated adds to them."""
-    if not any(re.search(r"\d\s*-", text) for text in texts):
-        return integers(context, parameter, texts)
-    pairs = []
-    for text, item in _items(texts):
-        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item)
-        if match is None:
-            raise UsageError(f"--forget {text}: {item.strip()!r} is not an edge.", "Example: 3-17,4-5")
-        pairs.append((int(match[1]), int(match[2])))
-    return pairs
+def texts(context: Any, parameter: Any, given: tuple[str, ...]) -> list[str] | None:
+    """Take texts as they are; an option that is repeated adds to them."""
+    return list(given) or None
 
 
 class OneOf(click.Choice[str]):

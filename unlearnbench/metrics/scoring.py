@@ -29,11 +29,13 @@ def score(
         metrics: The metrics.
 
     Returns:
-        Metric (prefixed `val_` for validation nodes), view and moment to the score, without metrics that are not
-        defined for this number of classes; and a note for each metric that failed and is left out.
+        Metric (prefixed `val_` for validation nodes), view and moment to the score, None without validation
+        nodes, without metrics that are not defined for this number of classes; and a note for each metric that
+        failed and is left out, and where there are no validation nodes.
     """
     scores: Scores = {}
-    notes = []
+    has_validation = len(labels["val"]) > 0
+    notes = [] if has_validation else ["There are no validation nodes: validation scores are empty."]
     for spec in metrics:
         scores_of_metric: Scores = {}
         try:
@@ -49,6 +51,9 @@ def score(
         except (Exception, SystemExit) as error:
             notes.append(f"{FAILED} {spec.name} failed and is left out: {type(error).__name__}: {error}")
         else:
+            if not has_validation and spec.name in scores_of_metric:
+                views = scores_of_metric[spec.name].items()
+                scores_of_metric[f"val_{spec.name}"] = {view: dict.fromkeys(moments) for view, moments in views}
             scores |= scores_of_metric
     return scores, notes
 

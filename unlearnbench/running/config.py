@@ -18,6 +18,7 @@ from unlearnbench.protocol import Forget
 from unlearnbench.protocol.poison import Poison
 from unlearnbench.registry.brackets import DEEPEST, Bracket, split_names
 from unlearnbench.running import grid, settings
+from unlearnbench.running.forget_list import read_forget
 from unlearnbench.running.options import MAX_CELLS, OPTIONS, Name, RunOptions
 from unlearnbench.task import Training
 
@@ -30,6 +31,11 @@ class RunConfig(RunOptions):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return split_names([value]) if isinstance(value, str) else value
+
+    @field_validator("forget", mode="before")
+    @classmethod
+    def _read_forget(cls, value: Any) -> Any:
+        return read_forget(value)
 
     @field_validator(
         "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",

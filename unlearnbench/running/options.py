@@ -77,9 +77,10 @@ class RunOptions:
     forget_count: int | None = option(None, "Number of nodes to forget.")
     forget: list[int] | list[tuple[int, int]] | None = option(
         None,
-        "The nodes to forget, 3,17; edges: 3-17,4-5. Repeated, it adds to the one request.",
+        "The nodes to forget, 3,17; edges: 3-17,4-5; @FILE: those in a text, .npy or .json file. Repeated, it adds to"
+        " the one request.",
         metavar="IDS",
-        reads="forgotten",
+        reads="texts",
     )
     forget_kind: Literal["node", "edge"] = option("node", "What is forgotten.")
     num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")

@@ -165,9 +165,11 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
 def _questions(
     graph: Graph, held: Tensor, split: Split, device: torch.device, inputs: GuardedInputs | None = None
 ) -> dict[tuple[str, str], Query]:
-    """Return the queries that are scored: test and validation nodes, separately, in both views."""
+    """Return the queries that are scored: test and validation nodes (if any), separately, in both views."""
     queries: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
+        if len(targets) == 0:
+            continue
         query = make_query(graph, held, targets, View.SHARD, device)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
         if inputs is not None:  # the two views share these tensors

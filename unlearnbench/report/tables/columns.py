@@ -200,6 +200,9 @@ def _notes(
         yield from time_notes(averages, data, columns)
     yield from averages.notes
     yield from averages.time_notes
+    validation = [column.value for column in columns if column.value.startswith("val_")]
+    if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
+        yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."
 
 
 def _retired(averages: Aggregate) -> Iterator[str]:
