@@ -67,17 +67,14 @@ class Held:
 
     def __init__(self, graph: Graph, features: Features, with_neighbours: bool) -> None:
         """Copy the nodes of a graph, their neighbours only if asked for."""
-        order = torch.argsort(graph.ids)
-        order = order[torch.argsort(graph.ids[order] % _NUM_BLOCKS, stable=True)]
-        sizes = torch.bincount(graph.ids % _NUM_BLOCKS, minlength=_NUM_BLOCKS)
         starts, members = neighbours(graph) if with_neighbours else (graph.ids.new_zeros(graph.num_nodes + 1),) * 2
-        kind = integer_type(features.bits)
+        order = torch.argsort(graph.ids)
         self._blocks = {}
-        for number, at in enumerate(order.split(sizes.tolist())):
-            if len(at):
-                entries, of_node = row_entries(starts, at)
-                rows = features.dense(graph, at).to(kind)
-                self._blocks[number] = Block(graph.ids[at], graph.y[at], rows, of_node, graph.ids[members[entries]])
+        for number, which in _by_block(graph.ids[order]):
+            at = order[which]
+            entries, of_node = row_entries(starts, at)
+            rows = features.dense(graph, at).to(integer_type(features.bits))
+            self._blocks[number] = Block(graph.ids[at], graph.y[at], rows, of_node, graph.ids[members[entries]])
 
     @property
     def blocks(self) -> list[Block]:
@@ -125,9 +122,12 @@ class Held:
 
     def _located(self, nodes: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield for each block that has some of the nodes: its number, which nodes, and their positions in it."""
-        number = nodes % _NUM_BLOCKS
-        order = torch.argsort(number, stable=True)
-        sizes = torch.bincount(number, minlength=_NUM_BLOCKS)
-        for block, which in enumerate(order.split(sizes.tolist())):
-            if len(which):
-                yield block, which, torch.searchsorted(self._blocks[block].ids, nodes[which])
+        for block, which in _by_block(nodes):
+            yield block, which, torch.searchsorted(self._blocks[block].ids, nodes[which])
+
+
+def _by_block(ids: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Yield the number of each block that has some of the ids, ascending, and their positions in their order."""
+    order = torch.argsort(ids % _NUM_BLOCKS, stable=True)
+    numbers, sizes = (ids[order] % _NUM_BLOCKS).unique_consecutive(return_counts=True)
+    yield from zip(numbers.tolist(), order.split(sizes.tolist()), strict=True)
