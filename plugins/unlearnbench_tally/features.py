@@ -15,8 +15,8 @@ from unlearnbench.graph.sparse_features import SparseRows
 from unlearnbench_tally.whole import unit_rows, unit_sparse_rows
 
 Random = Literal["none", "projection", "relu", "fourier"]
-# Weights of random functions are whole multiples of 2^-8; cosines are read from a table of one turn.
-_WEIGHT, _TURN = 256, 4096
+# Weights of random functions are whole multiples of 2^-8, at most 8; cosines are read from a table of one turn.
+_WEIGHT, _MOST, _TURN = 256, 2**11, 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Features:
         return rows.dense() if isinstance(rows, SparseRows) else rows
 
     def _mapped(self, combined: Tensor) -> Tensor:
-        """Return rows made of sums of whole numbers, which are exact: at most F 2^bits 2^11."""
+        """Return rows made of sums of whole numbers, which are exact: at most F 2^(bits + 11)."""
         if self.random == "relu":
             combined = combined.clamp(min=0)
         elif self.random == "fourier":
@@ -86,7 +86,7 @@ def make_features(task: Task, bits: int, random: Random, width: int, bandwidth: 
     if random == "projection":
         weights = torch.randint(2, shape, generator=rng).to(torch.float64) * 2 - 1
     else:
-        weights = (torch.randn(shape, generator=rng, dtype=torch.float64) * _WEIGHT).round_()
+        weights = (torch.randn(shape, generator=rng, dtype=torch.float64) * _WEIGHT).round_().clamp_(-_MOST, _MOST)
     shift = torch.randint(_TURN, (width,), generator=rng).to(torch.float64)
     scale = _TURN / (2 * math.pi * bandwidth * _WEIGHT * 2**bits)
     return Features(bits, random, weights.to(task.device), shift.to(task.device), scale)

@@ -33,8 +33,8 @@ class Tally(Unlearner):
     version = 1
     summary = "Exact: ridge regression from whole-number sums, smoothed over the graph."
     reference = (
-        "ours; sums as in Cao and Yang, Towards Making Systems Forget, IEEE S&P 2015, smoothing of Huang et al.,"
-        " Correct and Smooth, ICLR 2021"
+        "ours; sums as in Cao and Yang, Towards Making Systems Forget with Machine Unlearning, IEEE S&P 2015;"
+        " smoothing of Correct and Smooth"
     )
     claim = Claim.EXACT
     forgets = frozenset({"node", "edge"})
