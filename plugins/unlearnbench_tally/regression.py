@@ -96,6 +96,8 @@ class FromSums(Regression):
             gone, nodes, others = self._located(request)
             changed = ball(self._held, nodes, self.hops.radius) if len(nodes) else nodes
             reach = torch.cat([gone, changed]).unique()
+        if not len(reach):
+            return
         if 2 * len(reach) > self._sums.count:
             self.fit(retained)
             return
