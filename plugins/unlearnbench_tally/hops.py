@@ -67,7 +67,7 @@ class Hops:
         ones = torch.ones(int(inside.sum()), dtype=torch.float64, device=near.device)
         matrix = sparse.from_entries(row[inside], at[inside], ones, (len(near), len(near)))
         values = source.rows(near).to(torch.float64)
-        weight = torch.ones_like(values[:, :1])
+        weight = values.new_ones(len(values), 1)
         if self.normalisation == "sym":
             weight = (2**self.bits / (counts + 1).to(torch.float64).sqrt()).round_()[:, None]
         each = [values]

@@ -50,7 +50,7 @@ class Sums:
         for start in range(0, len(rows), _CHUNK):
             some, classes = rows[start : start + _CHUNK].to(torch.float64), labels[start : start + _CHUNK]
             hot = functional.one_hot(classes, self._num_classes).to(torch.float64)
-            joined = torch.cat([some, torch.ones_like(some[:, :1]), hot], dim=1)
+            joined = torch.cat([some, some.new_ones(len(some), 1), hot], dim=1)
             if len(self.matrices) == 1:
                 self.matrices[0].addmm_(joined.T, joined, alpha=sign)
                 continue

@@ -302,6 +302,20 @@ def test_blocks_have_no_history():
             assert torch.equal(getattr(one, name), getattr(other, name))
 
 
+@pytest.mark.parametrize("x", [torch.zeros(60, 0), torch.zeros(60, 4), torch.full((60, 2), 1e38)])
+@pytest.mark.parametrize("way", ["tally", "tally[hops=1]", "tally[solver=rows]", "tally[ridge=gcv]"])
+def test_features_that_say_nothing_are_no_trouble(way, x):
+    toy = toy_graph()
+    graph = Graph(x, toy.y, toy.edge_index, toy.ids - 30, 3)
+    task, request = toy_task(graph.induced(graph.ids[:50])), Request(graph.ids[:3])
+    retained = task.without(request)
+    method = fitted(way, task)
+    method.unlearn(request, retained)
+    assert_same(method, fitted(way, retained))
+    answer = method.predict(make_query(graph, retained.graph.ids, graph.ids[50:], View.FULL, task.device))
+    assert bool(torch.isfinite(answer).all())
+
+
 def test_it_is_what_the_registry_has():
     assert Tally.claim.value == "exact"
     assert Tally.forgets == {"node", "edge"}
