@@ -128,8 +128,8 @@ def phased(repetition: int, **seconds: float) -> Record:
 def test_a_phase_stands_apart_where_every_record_has_it() -> None:
     found = group([phased(0, retrain=1.0, aggregator=0.5, fit=4.0), phased(1, retrain=1.5, fit=4.0, train=3.0)])
     (unlearn,), (fit,) = stacks(found, "unlearn"), stacks(found, "fit")
-    assert (unlearn.whole, unlearn.parts) == (2.0, {"retrain": 1.25, "other": 0.75})
-    assert (fit.whole, fit.parts) == (4.0, {"other": 4.0})
+    assert (unlearn.total, unlearn.parts) == (2.0, {"retrain": 1.25, "other": 0.75})
+    assert (fit.total, fit.parts) == (4.0, {"other": 4.0})
 
 
 def test_heat_is_the_factorial_table() -> None:

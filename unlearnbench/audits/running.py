@@ -76,10 +76,10 @@ class _Stopwatch(Silent):
             self.seconds += time.perf_counter() - start
 
 
-def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None]) -> float:
+def estimate(plan: Plan, find: Callable[[str], Spec], on_predicted: Callable[[str], None]) -> float:
     """Estimate how many seconds the audits of a plan take, by running and timing each method once.
 
-    `tell` is called with the name of each before. Predictions that audits share are counted every
+    `on_predicted` is called with the name of each before. Predictions that audits share are counted every
     time, so that it is an overestimate.
     """
     seconds: dict[tuple[str, str, str], tuple[float, float]] = {}
@@ -91,7 +91,7 @@ def estimate(plan: Plan, find: Callable[[str], Spec], tell: Callable[[str], None
             method = cell.method if label == cell.method.label else find(label)
             key = (cell.dataset_label, cell.model.label, method.label)
             if key not in seconds:
-                tell(" ".join(key))
+                on_predicted(" ".join(key))
                 graph = plan.graphs[cell.dataset_label]
                 seconds[key] = _timed(Subject(replace(cell, method=method), graph, plan.context.device, find))
             full, partition = seconds[key]

@@ -24,7 +24,7 @@ COMMANDS = {
     "show": "Show one component, table or experiment.",
     "plugins": "List plugins and what became of them.",
     "plugin": "Write a plugin of your own, and check it.",
-    "doctor": "Say what was found here: devices, memory readings, data.",
+    "doctor": "Check what this machine offers: devices, memory readings, data.",
 }
 
 

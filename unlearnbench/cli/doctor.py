@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue, Entry
 
 
-@click.command("doctor", short_help="Say what was found here: devices, memory readings, data.")
+@click.command("doctor", short_help="Check what this machine offers: devices, memory readings, data.")
 @click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin
 @options.debug
 def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
-    """Say what was found: machine, devices, NVML, METIS, threads, data, what components need, plugins."""
+    """Check what this machine offers: hardware, devices, NVML, METIS, threads, data, what components need, plugins."""
     report = findings(data_root, disable_plugins)
     if as_json:
         click.echo(json.dumps(report, indent=1))

@@ -20,8 +20,8 @@ def import_extra(module: str, need: str) -> Any:
     Raises:
         UsageError: It is not installed or cannot be imported.
     """
-    found = require_module(module, "unlearnbench[report]")
-    if not found.is_met:
-        why = f"cannot be imported: {found.reason}" if found.reason else "is not installed"
-        raise UsageError(f"{need}, which {why}.", f"Install it: {found.remedy}")
+    installed = require_module(module, "unlearnbench[report]")
+    if not installed.is_met:
+        why = f"cannot be imported: {installed.reason}" if installed.reason else "is not installed"
+        raise UsageError(f"{need}, which {why}.", f"Install it: {installed.remedy}")
     return import_module(module)

@@ -32,7 +32,7 @@ Compute = Callable[[Cell, Graph, RunContext], tuple[Record, Arrays, Mapping[str,
 
 
 def execute(
-    plan: Plan, tell: Callable[[Progress], None] = lambda progress: None, compute: Compute = run_cell
+    plan: Plan, on_progress: Callable[[Progress], None] = lambda progress: None, compute: Compute = run_cell
 ) -> list[Record]:
     """Compute the cells that are wanted, each saved as it ends.
 
@@ -52,9 +52,9 @@ def execute(
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)
     if plan.config.backend == "dask" and plan.config.distribute == "cells":
-        made = run_on_dask(plan, tell)
+        made = run_on_dask(plan, on_progress)
     else:
-        made = run_in_processes(plan, tell) if plan.config.is_isolated else _run_here(plan, tell, compute)
+        made = run_in_processes(plan, on_progress) if plan.config.is_isolated else _run_here(plan, on_progress, compute)
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
         failures = {record.key: record for record in made if record.is_failure}
@@ -62,18 +62,18 @@ def execute(
     return [record for record in records if record is not None]
 
 
-def _run_here(plan: Plan, tell: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
+def _run_here(plan: Plan, on_progress: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
     total, warmed = len(plan.wanted), set[str]()
     needs_cluster = plan.config.distribute == "members" and plan.wanted
     with members_on_dask(plan) if needs_cluster else contextlib.nullcontext(plan.context) as context:
         for number, cell in enumerate(plan.wanted, start=1):
-            tell(Progress(cell, number, total))
+            on_progress(Progress(cell, number, total))
             kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
             if kind not in warmed:
                 warmed.add(kind)
                 prepare(cell, context)
             record = do_cell(cell, plan.graphs[cell.dataset_label], context, plan.store, plan.save_state, compute)
-            tell(Progress(cell, number, total, record))
+            on_progress(Progress(cell, number, total, record))
             yield record
 
 

@@ -86,7 +86,7 @@ def compute_with_bar(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     with cell_bar(console) as bar:
         task = bar.add_task("", total=len(plan.wanted))
 
-        def tell(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             bar.cell, bar.phase = progress.cell.describe(), ""
             bar.update(task, completed=progress.number - (progress.record is None))
             if progress.record is not None and progress.record.status != "ok":
@@ -95,7 +95,7 @@ def compute_with_bar(plan: Plan, compute: Compute = run_cell) -> list[Record]:
         def watch(phase: str, epoch: int, epochs: int) -> None:
             bar.phase = f"{phase}, epoch {epoch} of {epochs}" if epochs else phase
 
-        return execute(replace(plan, context=replace(plan.context, watch=watch)), tell, compute)
+        return execute(replace(plan, context=replace(plan.context, watch=watch)), on_progress, compute)
 
 
 def _outcome(record: Record) -> str:

@@ -44,7 +44,7 @@ class Loss:
     """A design against the whole method in one view.
 
     Args:
-        paired: What the paired test of design - whole found.
+        paired: What the paired test of design - whole.
         adjusted: The p-value after Holm; None for a design that lacks a repetition.
         detectable: The smallest true difference found with 80 % power; None without a variance.
     """
@@ -54,38 +54,38 @@ class Loss:
     detectable: float | None
 
 
-def ablation_tables(name: str, found: Aggregate) -> list[Table]:
+def ablation_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build one table per whole method that has designs without some loss.
 
     Args:
         name: A key of `ABLATIONS`.
-        found: A group; others than the rows of the ablation are left out.
+        averages: A group; others than the rows of the ablation are left out.
     """
     ablated = ABLATIONS[name]
     tables = []
-    for designs in find_designs(found.group, ablated):
-        part = aggregate(narrowed(found.group, set(designs.rows.values())))
+    for designs in find_designs(averages.group, ablated):
+        part = aggregate(narrowed(averages.group, set(designs.rows.values())))
         labels = {row: ablated.design(zero) for zero, row in designs.rows.items()}
         tables.append(_table(name, part, designs, labels))
     return tables
 
 
-def losses(found: Aggregate, designs: Designs, view: str, ratio: float) -> dict[str, Loss]:
+def losses(averages: Aggregate, designs: Designs, view: str, ratio: float) -> dict[str, Loss]:
     """Compare every design with the whole method; all designs of one view are one family.
 
     Args:
-        found: The group, with the rows of the ablation alone.
+        averages: The group, with the rows of the ablation alone.
         designs: Which rows those are.
         view: The view.
         ratio: n_test/n_train, as `overlap` gives it.
     """
-    whole = scores(found, designs.whole, view)
+    whole = scores(averages, designs.whole, view)
     tests = {
-        row: corrected_paired_t(paired_differences(scores(found, row, view), whole), ratio)
+        row: corrected_paired_t(paired_differences(scores(averages, row, view), whole), ratio)
         for row in designs.rows.values()
         if row != designs.whole
     }
-    family = [row for row, test in tests.items() if test.n == found.group.units]
+    family = [row for row, test in tests.items() if test.n == averages.group.units]
     adjusted = dict(zip(family, holm([tests[row].p for row in family]), strict=True))
     return {row: Loss(test, adjusted.get(row), _detectable(test)) for row, test in tests.items()}
 
@@ -96,11 +96,13 @@ def _detectable(test: Paired) -> float | None:
     return detectable_difference(test.standard_error, test.degrees_of_freedom)
 
 
-def _table(name: str, found: Aggregate, designs: Designs, labels: dict[str, str]) -> Table:
-    ratio, formula = overlap(found)
-    data = found.data.set_index("method", drop=False).loc[list(designs.rows.values())].reset_index(drop=True)
-    marks = {row: shown.removeprefix(row) for row, shown in zip(found.data["method"], shown_names(found), strict=True)}
-    by_view = {view: losses(found, designs, view, ratio) for view in VIEWS}
+def _table(name: str, averages: Aggregate, designs: Designs, labels: dict[str, str]) -> Table:
+    ratio, formula = overlap(averages)
+    data = averages.data.set_index("method", drop=False).loc[list(designs.rows.values())].reset_index(drop=True)
+    marks = {
+        row: shown.removeprefix(row) for row, shown in zip(averages.data["method"], shown_names(averages), strict=True)
+    }
+    by_view = {view: losses(averages, designs, view, ratio) for view in VIEWS}
     shown = pd.DataFrame({"design": [labels[row] + marks[row] for row in data["method"]]})
     shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
     for view in VIEWS:
@@ -121,10 +123,10 @@ def _table(name: str, found: Aggregate, designs: Designs, labels: dict[str, str]
             for view in VIEWS
         ]
     )
-    caption = f"Ablation of {designs.whole}, {name.removesuffix('-ablation')}: {found.group.name}"
-    caption += f"; times of machine {found.machine}." if found.machine else "."
-    facets = with_facets(name, found, raw, time_machine=found.machine)
-    return Table(name, caption, shown, facets, tuple(_notes(found, data, by_view, labels, formula)))
+    caption = f"Ablation of {designs.whole}, {name.removesuffix('-ablation')}: {averages.group.name}"
+    caption += f"; times of machine {averages.machine}." if averages.machine else "."
+    facets = with_facets(name, averages, raw, time_machine=averages.machine)
+    return Table(name, caption, shown, facets, tuple(_notes(averages, data, by_view, labels, formula)))
 
 
 def _shown(row: pd.Series[Any], view: str, loss: Loss | None) -> tuple[str, str, str]:
@@ -159,9 +161,9 @@ def _raw(row: pd.Series[Any], view: str, labels: dict[str, str], designs: Design
 
 
 def _notes(
-    found: Aggregate, data: pd.DataFrame, by_view: dict[str, dict[str, Loss]], labels: dict[str, str], formula: str
+    averages: Aggregate, data: pd.DataFrame, by_view: dict[str, dict[str, Loss]], labels: dict[str, str], formula: str
 ) -> Iterator[str]:
-    units = found.group.units
+    units = averages.group.units
     yield (
         f"n: repetitions of {units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " a design with fewer has no p-value."
@@ -171,22 +173,22 @@ def _notes(
         " two-sided, after Holm; family: all designs in one table and one view."
     )
     for view, tests in by_view.items():
-        said = [
+        power = [
             f"{labels[row]} {formatting.points(one.detectable)}"
             for row, one in tests.items()
             if one.detectable is not None
         ]
-        if said:
+        if power:
             yield (
-                f"Smallest difference detectable with 80 % power, before Holm, points, view {view}: {', '.join(said)}."
+                f"Smallest difference detectable with 80 % power, before Holm, points, view {view}: {', '.join(power)}."
             )
     yield from reason_notes(
         (labels[row], view, one.paired) for view, tests in by_view.items() for row, one in tests.items()
     )
-    yield from origin_notes(found, has_views=True)
-    yield from time_notes(found, data, TIMES)
-    yield from found.notes
-    yield from (note for note in found.time_notes if not note.startswith("No ratio"))
+    yield from origin_notes(averages, has_views=True)
+    yield from time_notes(averages, data, TIMES)
+    yield from averages.notes
+    yield from (note for note in averages.time_notes if not note.startswith("No ratio"))
 
 
 ablation = by_group(ablation_tables)

@@ -16,7 +16,7 @@ ABOUT = (
 )
 
 
-def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
+def matched(name: str, averages: Aggregate) -> tuple[list[Matched], list[str]]:
     """Find the paper's row for each row of a group.
 
     Tables of whole methods: every row of the method's name, whatever its preset, unless a loss is
@@ -25,18 +25,18 @@ def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
     Returns:
         The pairs in the order of the group's rows, and notes on rows that were passed over.
     """
-    printed = of_cell(published(name), found.group.facets["dataset"], found.group.facets["model"])
-    if "poison" in json.loads(found.group.facets["protocol_config"]):
+    printed = of_cell(published(name), averages.group.facets["dataset"], averages.group.facets["model"])
+    if "poison" in json.loads(averages.group.facets["protocol_config"]):
         printed = {}  # the paper's figure of the poison has no numbers
     if name in ABLATIONS:
         by_design = {zeroed(method): one for method, one in printed.items()}
         rows: dict[str, Published] = {}
-        for designs in find_designs(found.group, ABLATIONS[name]) if printed else ():
+        for designs in find_designs(averages.group, ABLATIONS[name]) if printed else ():
             rows |= {row: by_design[zero] for zero, row in designs.rows.items() if zero in by_design}
         return [Matched(row, one) for row, one in rows.items()], []
-    methods = found.group.frame.drop_duplicates("row").set_index("row")
+    methods = averages.group.frame.drop_duplicates("row").set_index("row")
     pairs, passed = [], []
-    for row in found.group.rows:
+    for row in averages.group.rows:
         method, config = str(methods.loc[row, "method_name"]), str(methods.loc[row, "method_config"])
         if method not in printed:
             continue
@@ -50,21 +50,24 @@ def matched(name: str, found: Aggregate) -> tuple[list[Matched], list[str]]:
     return pairs, notes
 
 
-def f1_tables(name: str, found: Aggregate) -> list[Table]:
+def f1_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build the table of a group with F1 of the paper; none if the paper has no such number.
 
     Args:
         name: `utility` or an ablation.
-        found: The group.
+        averages: The group.
     """
-    pairs, passed = matched(name, found)
-    remarks = [*request_note(found), *contradictions(found.group.facets["dataset"], found.group.facets["model"])]
-    return f1_against(name, found, pairs, PAPER, ABOUT, remarks, passed)
+    pairs, passed = matched(name, averages)
+    remarks = [
+        *request_note(averages),
+        *contradictions(averages.group.facets["dataset"], averages.group.facets["model"]),
+    ]
+    return f1_against(name, averages, pairs, PAPER, ABOUT, remarks, passed)
 
 
-def request_note(found: Aggregate) -> Iterator[str]:
+def request_note(averages: Aggregate) -> Iterator[str]:
     """Warn where another share of nodes was forgotten than in the paper."""
-    forget = found.group.facets["forget"]
+    forget = averages.group.facets["forget"]
     if forget != REQUEST:
         yield f"The paper forgets {REQUEST}, these records {forget}: not the same experiment."
 

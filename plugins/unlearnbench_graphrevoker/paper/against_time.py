@@ -33,23 +33,23 @@ from unlearnbench_graphrevoker.paper.designs import ABLATIONS, WHOLE, find_desig
 from unlearnbench_graphrevoker.paper.numbers import PAPER, published
 
 
-def time_tables(name: str, found: Aggregate) -> list[Table]:
+def time_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build the table of a group with times of the paper; none if the paper has no such number.
 
     Args:
         name: `time`, where ratios are to Retrain, or `partition-ablation`, where they are to the
             whole method.
-        found: The group.
+        averages: The group.
     """
-    pairs, passed = matched(name, found)
-    bases = _bases(name, found, pairs)
+    pairs, passed = matched(name, averages)
+    bases = _bases(name, averages, pairs)
     if not pairs:
         return []
     base_name = WHOLE if name in ABLATIONS else "Retrain"
-    _, timed, _ = timed_records(found.group)
-    by_row = {row: timed[timed["row"] == row] for row in found.group.rows}
-    names = dict(zip(found.data["method"], shown_names(found), strict=True))
-    data = {str(row["method"]): row for _, row in found.data.iterrows()}
+    _, timed, _ = timed_records(averages.group)
+    by_row = {row: timed[timed["row"] == row] for row in averages.group.rows}
+    names = dict(zip(averages.data["method"], shown_names(averages), strict=True))
+    data = {str(row["method"]): row for _, row in averages.data.iterrows()}
     lines, raw = [], []
     for pair in pairs:
         base, printed_base = bases[pair.row]
@@ -62,7 +62,7 @@ def time_tables(name: str, found: Aggregate) -> list[Table]:
             "method": pair.row,
             "base": base,
             "n": len(logs),
-            "expected": found.group.units,
+            "expected": averages.group.units,
             "source": pair.printed.source,
             "published_seconds": printed,
             "unlearn_seconds_mean": data[pair.row]["unlearn_seconds_mean"],
@@ -72,21 +72,21 @@ def time_tables(name: str, found: Aggregate) -> list[Table]:
         }
         raw.append({**line, "method_config": data[pair.row]["method_config"]})
         lines.append({"method": names[pair.row], **_shown(line, UNLEARN.text(data[pair.row]), base_name)})
-    caption = f"Time to unlearn against the paper: {found.group.name}"
-    caption += f"; times of machine {found.machine}." if found.machine else "."
-    facets = with_facets(name, found, pd.DataFrame(raw), against=PAPER, time_machine=found.machine)
-    notes = (*_notes(found, base_name), *passed)
+    caption = f"Time to unlearn against the paper: {averages.group.name}"
+    caption += f"; times of machine {averages.machine}." if averages.machine else "."
+    facets = with_facets(name, averages, pd.DataFrame(raw), against=PAPER, time_machine=averages.machine)
+    notes = (*_notes(averages, base_name), *passed)
     return [Table(name, caption, pd.DataFrame(lines), facets, notes)]
 
 
-def _bases(name: str, found: Aggregate, pairs: list[Matched]) -> dict[str, tuple[str, float | None]]:
+def _bases(name: str, averages: Aggregate, pairs: list[Matched]) -> dict[str, tuple[str, float | None]]:
     """Return for each row the row its time is divided by, and that one's published seconds."""
     if name in ABLATIONS:
         seconds = {pair.row: pair.printed.seconds for pair in pairs}
-        wholes = {row: one.whole for one in find_designs(found.group, ABLATIONS[name]) for row in one.rows.values()}
+        wholes = {row: one.whole for one in find_designs(averages.group, ABLATIONS[name]) for row in one.rows.values()}
         return {pair.row: (wholes[pair.row], seconds[wholes[pair.row]]) for pair in pairs}
-    printed = of_cell(published(name), found.group.facets["dataset"], found.group.facets["model"]).get(REFERENCE)
-    base = reference_row(found.group)[0], printed.seconds if printed else None
+    printed = of_cell(published(name), averages.group.facets["dataset"], averages.group.facets["model"]).get(REFERENCE)
+    base = reference_row(averages.group)[0], printed.seconds if printed else None
     return {pair.row: base for pair in pairs}
 
 
@@ -101,8 +101,8 @@ def _ratios(logs: list[float], printed: float | None) -> dict[str, Any]:
         "one_split_high": None,
     }
     if reading is not None and len(logs) > 1:
-        found = (reading.mean.low, reading.mean.high, reading.one.low, reading.one.high)
-        ends = {name: None if end is None else math.exp(end) for name, end in zip(ends, found, strict=True)}
+        bounds = (reading.mean.low, reading.mean.high, reading.one.low, reading.one.high)
+        ends = {name: None if end is None else math.exp(end) for name, end in zip(ends, bounds, strict=True)}
     return {
         "ratio": None if centre is None else math.exp(centre),
         **ends,
@@ -131,9 +131,9 @@ def _ends(low: float | None, high: float | None, form: str) -> str:
     return "" if low is None or high is None else form.format(f"{_number(low)} to {_number(high)}")
 
 
-def _notes(found: Aggregate, base: str) -> Iterator[str]:
+def _notes(averages: Aggregate, base: str) -> Iterator[str]:
     yield (
-        f"n: repetitions of {found.group.units} with a time of the method and of what it is divided by; seconds:"
+        f"n: repetitions of {averages.group.units} with a time of the method and of what it is divided by; seconds:"
         " mean ± sample standard deviation."
     )
     yield (
@@ -145,19 +145,19 @@ def _notes(found: Aggregate, base: str) -> Iterator[str]:
         " within repetitions, with its 95 % interval (plain t on logarithms). one split: where the ratio on one further"
         " split is expected with 95 %. outside: x where the published ratio lies outside that."
     )
-    yield from request_note(found)
-    yield from origin_notes(found, has_views=False)
-    yield from time_notes(found, found.data, (UNLEARN,))
-    yield from found.notes
+    yield from request_note(averages)
+    yield from origin_notes(averages, has_views=False)
+    yield from time_notes(averages, averages.data, (UNLEARN,))
+    yield from averages.notes
     if base == WHOLE:
-        yield from (note for note in found.time_notes if not note.startswith("No ratio"))
+        yield from (note for note in averages.time_notes if not note.startswith("No ratio"))
     else:
-        yield from found.time_notes
+        yield from averages.time_notes
 
 
-def f1_and_time_tables(name: str, found: Aggregate) -> list[Table]:
+def f1_and_time_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build both tables of a group."""
-    return [*f1_tables(name, found), *time_tables(name, found)]
+    return [*f1_tables(name, averages), *time_tables(name, averages)]
 
 
 time = by_group(time_tables)

@@ -48,14 +48,16 @@ _SAME = ("dataset", "dataset_sha256", "model_config", "device", "method_config")
 
 def measured(source: TableSource) -> Iterator[Table]:
     """Build a table of each group."""
-    for found in source.groups:
-        yield from characteristics_tables(source.name, found, source.audits)
+    for averages in source.groups:
+        yield from characteristics_tables(source.name, averages, source.audits)
 
 
 def against(source: TableSource) -> Iterator[Table]:
     """Build a table of each group that the paper's marks stand beside."""
     tables = [
-        table for found in source.groups for table in characteristics_tables(source.name, found, source.audits, True)
+        table
+        for averages in source.groups
+        for table in characteristics_tables(source.name, averages, source.audits, True)
     ]
     if not tables:
         raise nothing_printed(source.name, "method")
@@ -63,31 +65,31 @@ def against(source: TableSource) -> Iterator[Table]:
 
 
 def characteristics_tables(
-    name: str, found: Aggregate, audits: pd.DataFrame | None = None, against: bool = False
+    name: str, averages: Aggregate, audits: pd.DataFrame | None = None, against: bool = False
 ) -> list[Table]:
     """Build the table of a group.
 
     Args:
         name: `characteristics`.
-        found: The group.
+        averages: The group.
         audits: What `load_audits` gave; None where there is no record of an audit.
         against: Whether the paper's marks stand beside; then rows that it does not have are left
             out, and there is no table if it has none of them.
     """
-    ratio, formula = overlap(found)
+    ratio, formula = overlap(averages)
     printed = {str(row["method"]): row for _, row in published(name).iterrows()} if against else None
-    names, status = shown_names(found), shown_statuses(found.data)
-    method_names = dict(zip(found.group.frame["row"], found.group.frame["method_name"], strict=True))
-    plain = plain_rows(found)
+    names, status = shown_names(averages), shown_statuses(averages.data)
+    method_names = dict(zip(averages.group.frame["row"], averages.group.frame["method_name"], strict=True))
+    plain = plain_rows(averages)
     lines, raw, reasons, lacking = [], [], [], []
-    for at, (_, row) in enumerate(found.data.iterrows()):
+    for at, (_, row) in enumerate(averages.data.iterrows()):
         method = row["method"]
         whole = method_names[method] != METHOD or not lacks(row["method_config"])
         if printed is not None and (method_names[method] not in printed or not whole):
             continue
-        verdict = _verdict(found, row["method_config"], audits)
-        gains = {view: _gain(found, method, plain, view, ratio) for view in VIEWS}
-        shares = {moment: _partition(found, method, moment) for moment in ("edges_kept", "entropy")}
+        verdict = _verdict(averages, row["method_config"], audits)
+        gains = {view: _gain(averages, method, plain, view, ratio) for view in VIEWS}
+        shares = {moment: _partition(averages, method, moment) for moment in ("edges_kept", "entropy")}
         line = {
             "method": names[at],
             "n": shown_count(int(row["n"]), int(row["expected"])),
@@ -106,14 +108,14 @@ def characteristics_tables(
     if not lines:
         return []
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
-    caption = f"Characteristics, measured: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw), **({"against": PAPER} if against else {}))
+    caption = f"Characteristics, measured: {averages.group.name}."
+    facets = with_facets(name, averages, pd.DataFrame(raw), **({"against": PAPER} if against else {}))
     unaudited = [line["method"] for line in lines if not line["removal"]]
-    notes = tuple(_notes(found, formula, lacking, unaudited, reasons, against))
+    notes = tuple(_notes(averages, formula, lacking, unaudited, reasons, against))
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)]
 
 
-def plain_rows(found: Aggregate) -> dict[str, str]:
+def plain_rows(averages: Aggregate) -> dict[str, str]:
     """Return for each sharded row the one with the same shards whose aggregator is the plain mean.
 
     Returns:
@@ -122,7 +124,7 @@ def plain_rows(found: Aggregate) -> dict[str, str]:
     """
     parts: dict[str, str] = {}
     means: dict[str, list[str]] = {}
-    for row, config in zip(found.data["method"], found.data["method_config"], strict=True):
+    for row, config in zip(averages.data["method"], averages.data["method_config"], strict=True):
         params = json.loads(config).get("params", {})
         aggregator = params.pop("aggregator", None)
         if isinstance(aggregator, dict) and "partitioner" in params:
@@ -132,26 +134,26 @@ def plain_rows(found: Aggregate) -> dict[str, str]:
     return {row: row if row in means.get(shards, []) else means.get(shards, [""])[0] for row, shards in parts.items()}
 
 
-def _verdict(found: Aggregate, config: str, audits: pd.DataFrame | None) -> str:
+def _verdict(averages: Aggregate, config: str, audits: pd.DataFrame | None) -> str:
     if audits is None or audits.empty:
         return ""
-    facets = {**found.group.facets, "method_config": config}
+    facets = {**averages.group.facets, "method_config": config}
     here = audits[audits["audit"] == AUDIT]
     for column in _SAME:
         here = here[here[column] == facets[column]]
     return ", ".join(sorted(set(here["verdict"]) - {""}))
 
 
-def _gain(found: Aggregate, row: str, plain: dict[str, str], view: str, ratio: float) -> Paired | None:
+def _gain(averages: Aggregate, row: str, plain: dict[str, str], view: str, ratio: float) -> Paired | None:
     other = plain.get(row)
     if not other or other == row:
         return None
-    return corrected_paired_t(paired_differences(scores(found, row, view), scores(found, other, view)), ratio)
+    return corrected_paired_t(paired_differences(scores(averages, row, view), scores(averages, other, view)), ratio)
 
 
-def _partition(found: Aggregate, row: str, what: str) -> list[float]:
+def _partition(averages: Aggregate, row: str, what: str) -> list[float]:
     """List a share over the repetitions of a row: of edges kept, or of the graph's label entropy."""
-    cells = found.chosen[(found.chosen["row"] == row) & (found.chosen["status"] == "ok")].drop_duplicates(UNIT)
+    cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["status"] == "ok")].drop_duplicates(UNIT)
     if what == "edges_kept":
         return known(cells["edges_kept"])
     positive = cells[cells["graph_entropy"] > 0]
@@ -172,12 +174,12 @@ def _gain_text(gain: Paired | None, is_plain: bool) -> str:
 def _beside(line: dict[str, str], printed: pd.Series[Any]) -> dict[str, str]:
     """Put the paper's mark in front of each number that measures it."""
     columns = {measured: aspect for aspect, measured in ASPECTS.items()}
-    found: dict[str, str] = {}
+    merged: dict[str, str] = {}
     for head, text in line.items():
         if head in columns:
-            found[f"paper: {columns[head]}"] = str(printed[columns[head]])
-        found[head] = text
-    return found
+            merged[f"paper: {columns[head]}"] = str(printed[columns[head]])
+        merged[head] = text
+    return merged
 
 
 def _raw(
@@ -195,14 +197,16 @@ def _raw(
 
 
 def _notes(
-    found: Aggregate,
+    averages: Aggregate,
     formula: str,
     lacking: list[str],
     unaudited: list[str],
     reasons: list[tuple[str, str, Paired]],
     against: bool,
 ) -> Iterator[str]:
-    yield (f"n: repetitions of {found.group.units} with status ok, mean ± sample standard deviation (none for n = 1).")
+    yield (
+        f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1)."
+    )
     if against:
         yield (
             "paper: what Table 1 claims (Accurate Removal, Structural Preservation, Semantic Preservation, Effective"
@@ -232,5 +236,5 @@ def _notes(
             " --out."
         )
     yield from reason_notes(reasons)
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

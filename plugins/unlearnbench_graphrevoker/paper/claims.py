@@ -45,7 +45,7 @@ class ClaimedCell:
     """What one cell says in one view.
 
     Args:
-        found: The records of the cell.
+        averages: The records of the cell.
         view: The view.
         n: Repetitions of the method.
         ours: Its mean F1 and the 95 % interval of that, by the plain t distribution.
@@ -55,7 +55,7 @@ class ClaimedCell:
         leads: Baseline to method - baseline within repetitions.
     """
 
-    found: Aggregate
+    averages: Aggregate
     view: str
     n: int
     ours: Paired
@@ -81,26 +81,28 @@ def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
         groups: All groups.
     """
     alike: dict[tuple[str, ...], list[Aggregate]] = {}
-    for found in groups:
-        if found.group.facets["forget"] == REQUEST and "poison" not in found.group.facets["protocol_config"]:
-            alike.setdefault(tuple(found.group.facets[key] for key in _SAME), []).append(found)
+    for averages in groups:
+        if averages.group.facets["forget"] == REQUEST and "poison" not in averages.group.facets["protocol_config"]:
+            alike.setdefault(tuple(averages.group.facets[key] for key in _SAME), []).append(averages)
     tables = []
     for cells in alike.values():
         for view in VIEWS:
-            claims = [one for found in cells if (one := claim_of(found, view)) is not None]
+            claims = [one for averages in cells if (one := claim_of(averages, view)) is not None]
             if claims:
                 tables.append(_table(name, view, claims))
     return tables
 
 
-def claim_of(found: Aggregate, view: str) -> ClaimedCell | None:
+def claim_of(averages: Aggregate, view: str) -> ClaimedCell | None:
     """Read one cell in one view; None where it lacks something that is compared."""
-    printed = of_cell(published("utility"), found.group.facets["dataset"], found.group.facets["model"]).get(METHOD)
-    rows = {method: default_row(found, method) for method in (METHOD, REFERENCE, *BASELINES)}
+    printed = of_cell(published("utility"), averages.group.facets["dataset"], averages.group.facets["model"]).get(
+        METHOD
+    )
+    rows = {method: default_row(averages, method) for method in (METHOD, REFERENCE, *BASELINES)}
     if printed is None or printed.f1 is None or not all(rows[method] for method in (METHOD, *BASELINES)):
         return None
-    ratio, _ = overlap(found)
-    by_method = {method: scores(found, row, view) for method, row in rows.items() if row}
+    ratio, _ = overlap(averages)
+    by_method = {method: scores(averages, row, view) for method, row in rows.items() if row}
     if min(len(by_method[method]) for method in (METHOD, *BASELINES)) < FEWEST:
         return None
     mine = by_method[METHOD]
@@ -111,12 +113,12 @@ def claim_of(found: Aggregate, view: str) -> ClaimedCell | None:
         if method != METHOD
     }
     leads = {method: against[method] for method in BASELINES}
-    return ClaimedCell(found, view, len(mine), reading.mean, printed, reading.outside, against.get(REFERENCE), leads)
+    return ClaimedCell(averages, view, len(mine), reading.mean, printed, reading.outside, against.get(REFERENCE), leads)
 
 
-def default_row(found: Aggregate, method: str) -> str:
+def default_row(averages: Aggregate, method: str) -> str:
     """Name the row of a method as it is without any bracket; empty where there is none, or more than one."""
-    frame = found.group.frame
+    frame = averages.group.frame
     rows = sorted(set(frame.loc[frame["label"] == method, "row"]))
     return rows[0] if len(rows) == 1 else ""
 
@@ -135,10 +137,10 @@ def _table(name: str, view: str, claims: list[ClaimedCell]) -> Table:
     lines, raw = [], []
     for at, one in enumerate(claims):
         ps = [adjusted[at, method] for method in BASELINES]
-        said = verdict([one.leads[method] for method in BASELINES], ps)
-        lines.append(_shown(one, ps, said))
-        raw.append(with_facets(name, one.found, pd.DataFrame([_raw(one, ps, said)]), against=PAPER))
-    facets = claims[0].found.group.facets
+        conclusion = verdict([one.leads[method] for method in BASELINES], ps)
+        lines.append(_shown(one, ps, conclusion))
+        raw.append(with_facets(name, one.averages, pd.DataFrame([_raw(one, ps, conclusion)]), against=PAPER))
+    facets = claims[0].averages.group.facets
     caption = (
         f"What the paper claims of {METHOD}, view {view}: {len(claims)} cells on {facets['device']},"
         f" forgetting {facets['forget']}."
@@ -165,11 +167,11 @@ def _from_printed(one: ClaimedCell) -> tuple[float | None, float | None, float |
     return mean_, low, high
 
 
-def _shown(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str, str]:
+def _shown(one: ClaimedCell, ps: Sequence[float | None], conclusion: str) -> dict[str, str]:
     centre, low, high = _from_printed(one)
     line = {
-        "dataset": one.found.group.facets["dataset"],
-        "model": one.found.group.facets["model"],
+        "dataset": one.averages.group.facets["dataset"],
+        "model": one.averages.group.facets["model"],
         "n": str(one.n),
         "published %": formatting.points(one.printed.f1 or 0.0),
         "ours - published pt": "" if centre is None else formatting.difference(centre, low, high),
@@ -179,10 +181,10 @@ def _shown(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str,
     for method, p in zip(BASELINES, ps, strict=True):
         line[f"- {method} pt"] = _apart(one.leads[method])
         line[f"p {method}"] = "" if p is None else formatting.probability(p)
-    return {**line, "ordering": said}
+    return {**line, "ordering": conclusion}
 
 
-def _raw(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str, Any]:
+def _raw(one: ClaimedCell, ps: Sequence[float | None], conclusion: str) -> dict[str, Any]:
     centre, low, high = _from_printed(one)
     line: dict[str, Any] = {
         "view": one.view,
@@ -201,7 +203,7 @@ def _raw(one: ClaimedCell, ps: Sequence[float | None], said: str) -> dict[str, A
             line[f"to_{method}_{key}"] = getattr(paired, key) if paired else None
         if method != REFERENCE:
             line[f"to_{method}_p_holm"] = p
-    return {**line, "ordering": said}
+    return {**line, "ordering": conclusion}
 
 
 def _notes(claims: list[ClaimedCell], orderings: list[str]) -> Iterator[str]:
@@ -214,7 +216,7 @@ def _notes(claims: list[ClaimedCell], orderings: list[str]) -> Iterator[str]:
         )
     counts = ", ".join(f"{word} in {orderings.count(word)}" for word in (HOLDS, OPEN, REVERSED))
     yield f"Ordering {METHOD} above {' and '.join(BASELINES)}: {counts} of {len(claims)} cells."
-    _, formula = overlap(claims[0].found)
+    _, formula = overlap(claims[0].averages)
     yield (
         "Every method with its defaults. ours - published: with the 95 % interval of our mean, plain t over"
         " repetitions; outside: x where the published number lies outside where one further split of ours is expected"
@@ -225,5 +227,5 @@ def _notes(claims: list[ClaimedCell], orderings: list[str]) -> Iterator[str]:
         f"p: two-sided, after Holm; family: all comparisons with {' and '.join(BASELINES)} of this table."
         f" {HOLDS}: above both with p < {ALPHA:g}; {REVERSED}: below one of them with p < {ALPHA:g}; else {OPEN}."
     )
-    yield from origin_notes(*(one.found for one in claims), has_views=True)
-    yield from dict.fromkeys(note for one in claims for note in one.found.notes)
+    yield from origin_notes(*(one.averages for one in claims), has_views=True)
+    yield from dict.fromkeys(note for one in claims for note in one.averages.notes)

@@ -73,9 +73,9 @@ def find_designs(group: RecordGroup, ablated: Ablated) -> list[Designs]:
     methods = group.frame[group.frame["method_name"] == METHOD].drop_duplicates("method_config")
     known: dict[str, list[tuple[dict[str, float], str]]] = {}
     for config, row in zip(methods["method_config"], methods["row"], strict=True):
-        found = weights(config, ablated)
-        if found is not None:
-            known.setdefault(_rest(config, ablated), []).append((found, row))
+        weighted = weights(config, ablated)
+        if weighted is not None:
+            known.setdefault(_rest(config, ablated), []).append((weighted, row))
     designs = []
     for alike in known.values():
         for whole, name in (one for one in alike if all(one[0].values())):

@@ -33,8 +33,8 @@ def contradictions(dataset: str, model: str) -> Iterator[str]:
         for _, row in part.iterrows():
             seen.setdefault(f"{row['f1_micro']:.2f} ± {row['sd']:.2f}", []).append(str(row["table"]))
     if len(seen) > 1:
-        said = "; ".join(f"{text} in {' and '.join(tables)}" for text, tables in seen.items())
-        yield f"The paper contradicts itself: GraphRevoker with {model} on {dataset} has F1 {said}."
+        conflict = "; ".join(f"{text} in {' and '.join(tables)}" for text, tables in seen.items())
+        yield f"The paper contradicts itself: GraphRevoker with {model} on {dataset} has F1 {conflict}."
     table = frames["utility"]
     for _, row in table[(table["dataset"] == dataset) & (table["model"] == model)].iterrows():
         same = table[table["dataset"] != dataset]

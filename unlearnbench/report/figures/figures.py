@@ -50,11 +50,11 @@ def write_figures(frame: pd.DataFrame, folder: Path) -> Iterator[Path]:
         NothingMatchedError: There is nothing to draw.
     """
     check_figures(folder)
-    found = list(find_figures(frame))
-    if not found:
+    figures = list(find_figures(frame))
+    if not figures:
         raise NothingMatchedError("No figure: no record has an F1 and a time.", "Make some with `unlearnbench run`.")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in _named(found):
+    for name, draw in _named(figures):
         for width in WIDTHS:
             figure = draw(WIDTHS[width])
             for ending in FORMATS:
@@ -69,24 +69,24 @@ def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], A
     """Yield what each figure is of, and what draws it at a width in inches."""
     looks = find_looks()
     for group in group_records(frame):
-        found = aggregate(group)
-        if any(points(found, view)[0] for view in VIEWS):
-            yield f"f1-time {group.name}", partial(time_figure, found, looks)
-        if any(stacks(found, moment) for moment in PHASES):
-            yield f"phases {group.name}", partial(phases_figure, found, looks)
-        for heat in heats(found):
+        averages = aggregate(group)
+        if any(points(averages, view)[0] for view in VIEWS):
+            yield f"f1-time {group.name}", partial(time_figure, averages, looks)
+        if any(stacks(averages, moment) for moment in PHASES):
+            yield f"phases {group.name}", partial(phases_figure, averages, looks)
+        for heat in heats(averages):
             yield f"parts {group.name}", partial(heat_figure, heat)
     for curve in find_curves(frame):
         if lines(curve)[0]:
             yield f"cost {curve.name}", partial(cost_figure, curve, looks)
 
 
-def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
+def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
     """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
     figure, panels = _panels(width, 2, 2.1, sharey=True)
     shown: dict[str, Any] = {}
     for panel, view in zip(panels, VIEWS, strict=True):
-        drawn, _ = points(found, view)
+        drawn, _ = points(averages, view)
         tagged = tags((one.row, one.method) for one in drawn)
         for one in drawn:
             x, y = one.seconds, 100 * one.score
@@ -97,8 +97,8 @@ def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
             panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **_marked(look))
             shown[_tagged(one.row, tagged)] = look
             if one.row in tagged:
-                beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
-                panel.annotate(tagged[one.row], (x, y), **beside)
+                style = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
+                panel.annotate(tagged[one.row], (x, y), **style)
             if one.row == REFERENCE:
                 panel.axvline(x, color=INK, linewidth=0.5, linestyle=":")
                 panel.axhline(y, color=INK, linewidth=0.5, linestyle=":")
@@ -110,16 +110,16 @@ def time_figure(found: Aggregate, looks: Looks, width: float) -> Any:
         # Side by side the panels have one axis.
         _dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
     _legend(figure, shown, width)
-    return _titled(figure, found.group.name)
+    return _titled(figure, averages.group.name)
 
 
-def phases_figure(found: Aggregate, looks: Looks, width: float) -> Any:
+def phases_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
     """Draw time per phase as stacked bars, the first training beside unlearning."""
-    rows = [str(row) for row in found.data["method"]]
+    rows = [str(row) for row in averages.data["method"]]
     figure, panels = _panels(width, 2, 0.4 + 0.25 * len(rows))
     for panel, moment in zip(panels, PHASES, strict=True):
-        by_row = {one.row: one for one in stacks(found, moment)}
-        longest = max((one.whole for one in by_row.values()), default=1.0)
+        by_row = {one.row: one for one in stacks(averages, moment)}
+        longest = max((one.total for one in by_row.values()), default=1.0)
         for at, row in enumerate(rows):
             # Smaller where it would leave its panel, and never a reason to make the panel narrower.
             size = SMALL * min(1.0, _LONGEST / len(row))
@@ -129,11 +129,11 @@ def phases_figure(found: Aggregate, looks: Looks, width: float) -> Any:
             left, one = 0.0, by_row[row]
             for phase, seconds in one.parts.items():
                 # Thinner than its outline: it would be a thick line and nothing else.
-                if seconds > 0.004 * longest or seconds == one.whole:
+                if seconds > 0.004 * longest or seconds == one.total:
                     colour = (looks.of(one.method).colour, SHADES[phase])
                     panel.barh(at + 0.08, seconds, 0.42, left=left, color=colour, edgecolor=INK, linewidth=0.3)
                 left += seconds
-            panel.text(left + 0.015 * longest, at + 0.08, f"{one.whole:.3g}", fontsize=SMALL, va="center")
+            panel.text(left + 0.015 * longest, at + 0.08, f"{one.total:.3g}", fontsize=SMALL, va="center")
         panel.set_yticks([])
         panel.set(ylim=(len(rows) - 0.5, -0.75), xlim=(0, 1.12 * longest))
         _dress(panel, _TITLES[moment], "mean seconds", "")
@@ -145,7 +145,7 @@ def phases_figure(found: Aggregate, looks: Looks, width: float) -> Any:
     figure.legend(
         handles=handles, loc="outside lower center", ncols=4 if width > 5 else 2, fontsize=SMALL, frameon=False
     )
-    return _titled(figure, found.group.name)
+    return _titled(figure, averages.group.name)
 
 
 def shaded() -> dict[float, str]:
@@ -172,7 +172,7 @@ def heat_figure(heat: Heat, width: float) -> Any:
         _dress(panel, f"view {view}, micro-F1 %", "", "")
         panel.spines[["left", "bottom"]].set_visible(False)
         panel.tick_params(length=0)
-    return _titled(figure, heat.found.group.name)
+    return _titled(figure, heat.averages.group.name)
 
 
 def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
@@ -188,8 +188,8 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
         marked = _marked(looks.of(names[row])) | {"linestyle": "-"}
         panel.errorbar(part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **marked)
         even = curve.even.get(row)
-        said = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
-        shown[said] = looks.of(names[row])
+        entry = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
+        shown[entry] = looks.of(names[row])
         if row in tagged:
             last = (part["deletions"].iloc[-1], seconds.iloc[-1])
             panel.annotate(tagged[row], last, xytext=(4, 3), textcoords="offset points", fontsize=SMALL)
@@ -198,10 +198,13 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
             panel.plot([even], [between(base, even)], "o", markersize=9, markerfacecolor="none", markeredgecolor=INK)
     panel.set_xscale("log")
     panel.set_yscale("log")
-    whole = pd.concat(list(drawn.values()))
-    counts = sorted({int(count) for count in whole["deletions"]})
-    seconds = whole["seconds"].astype("float64")
-    limits = (float(seconds.min()) / 1.6, float((seconds + whole["sd"].astype("float64").fillna(0.0)).max()) * 1.2)
+    points_drawn = pd.concat(list(drawn.values()))
+    counts = sorted({int(count) for count in points_drawn["deletions"]})
+    seconds = points_drawn["seconds"].astype("float64")
+    limits = (
+        float(seconds.min()) / 1.6,
+        float((seconds + points_drawn["sd"].astype("float64").fillna(0.0)).max()) * 1.2,
+    )
     panel.set_ylim(limits)
     _tick(panel, "y", *limits)
     panel.set_xticks(counts, [str(count) for count in counts])
@@ -246,10 +249,10 @@ def _tagged(row: str, tagged: Mapping[str, str]) -> str:
     return f"{tagged[row]} {row}" if row in tagged else row
 
 
-def _dress(panel: Any, title: str, below: str, beside: str) -> None:
+def _dress(panel: Any, title: str, bottom: str, left: str) -> None:
     panel.set_title(title, fontsize=PLAIN)
-    panel.set_xlabel(below, fontsize=PLAIN)
-    panel.set_ylabel(beside, fontsize=PLAIN)
+    panel.set_xlabel(bottom, fontsize=PLAIN)
+    panel.set_ylabel(left, fontsize=PLAIN)
     panel.tick_params(labelsize=SMALL)
     panel.spines[["top", "right"]].set_visible(False)
 
@@ -273,10 +276,10 @@ def _titled(figure: Any, name: str) -> Any:
     return figure
 
 
-def _named(found: Sequence[tuple[str, Callable[[float], Any]]]) -> Iterator[tuple[str, Callable[[float], Any]]]:
+def _named(figures: Sequence[tuple[str, Callable[[float], Any]]]) -> Iterator[tuple[str, Callable[[float], Any]]]:
     """Turn what figures are of into names of files, no two of them the same."""
     taken: set[str] = set()
-    for what, draw in found:
+    for what, draw in figures:
         plain = re.sub(r"[^a-z0-9.]+", "-", what.lower().replace(" %", "pc")).strip("-")[:100]
         others = (f"{plain}-{number}" for number in itertools.count(2))
         name = next(one for one in itertools.chain([plain], others) if one not in taken)

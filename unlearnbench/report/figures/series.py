@@ -59,7 +59,7 @@ class TimeBar:
 
     row: str
     method: str
-    whole: float
+    total: float
     parts: Mapping[str, float]
 
 
@@ -70,7 +70,7 @@ class Heat:
     `scores` maps (view, partitioner, aggregator) to mean micro-F1, 0 to 1; what has no record is not there.
     """
 
-    found: Aggregate
+    averages: Aggregate
     table: Table
     partitioners: Sequence[str]
     aggregators: Sequence[str]
@@ -87,9 +87,9 @@ class Heat:
         return None if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
 
 
-def method_names(found: Aggregate) -> dict[str, str]:
+def method_names(averages: Aggregate) -> dict[str, str]:
     """Map each row of a group to the name of its method."""
-    frame = found.group.frame
+    frame = averages.group.frame
     return {str(row): str(name) for row, name in zip(frame["row"], frame["method_name"], strict=True)}
 
 
@@ -102,10 +102,10 @@ def tags(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {row: str(at + 1) for at, row in enumerate(shared)}
 
 
-def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
+def points(averages: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
     """Return the points of a view, and the rows that have none with the reason."""
-    names, drawn, lacking = method_names(found), [], {}
-    for (_, row), status in zip(found.data.iterrows(), shown_statuses(found.data), strict=True):
+    names, drawn, lacking = method_names(averages), [], {}
+    for (_, row), status in zip(averages.data.iterrows(), shown_statuses(averages.data), strict=True):
         score, seconds = row[f"f1_micro_{view}_mean"], row["unlearn_seconds_mean"]
         name = str(row["method"])
         if pd.isna(score) or pd.isna(seconds) or seconds <= 0:
@@ -117,31 +117,31 @@ def points(found: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
     return drawn, lacking
 
 
-def stacks(found: Aggregate, moment: str) -> list[TimeBar]:
+def stacks(averages: Aggregate, moment: str) -> list[TimeBar]:
     """Return the time of each row at a moment, a key of `PHASES`, split by phase.
 
     A phase stands apart where every timed record has it; the rest of the whole is `other`.
     """
-    names = method_names(found)
-    _, timed, _ = timed_records(found.group)
+    names = method_names(averages)
+    _, timed, _ = timed_records(averages.group)
     column, columns = PHASES[moment]
     drawn = []
-    for row in found.group.rows:
+    for row in averages.group.rows:
         cells = quiet_records(timed[(timed["row"] == row) & timed[column].notna()])
-        whole = mean(cells[column])
-        if whole is None:
+        total = mean(cells[column])
+        if total is None:
             continue
-        found_apart = {name: mean(cells[phase]) for name, phase in columns.items() if cells[phase].notna().all()}
-        parts = {name: value for name, value in found_apart.items() if value is not None}
-        parts[OTHER] = max(0.0, whole - sum(parts.values()))
-        drawn.append(TimeBar(row, names[row], whole, parts))
+        measured = {name: mean(cells[phase]) for name, phase in columns.items() if cells[phase].notna().all()}
+        parts = {name: value for name, value in measured.items() if value is not None}
+        parts[OTHER] = max(0.0, total - sum(parts.values()))
+        drawn.append(TimeBar(row, names[row], total, parts))
     return drawn
 
 
-def heats(found: Aggregate) -> list[Heat]:
+def heats(averages: Aggregate) -> list[Heat]:
     """Find the grids of partitioners and aggregators in a group."""
     drawn = []
-    for design, part in find_grids(found):
+    for design, part in find_grids(averages):
         try:
             ratio, _ = overlap(part)
         except DataError:  # without a known split nothing can be compared, and the table is refused
@@ -156,15 +156,15 @@ def heats(found: Aggregate) -> list[Heat]:
     return drawn
 
 
-def lines(found: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
+def lines(curve: Curve) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Return the rows of a curve that have two numbers of deletions or more, and name those that have one."""
-    parts = {str(row): part for row, part in found.data[found.data["seconds"].notna()].groupby("method", sort=False)}
+    parts = {str(row): part for row, part in curve.data[curve.data["seconds"].notna()].groupby("method", sort=False)}
     drawn = {row: part for row, part in parts.items() if len(part) > 1}
     return drawn, [row for row in parts if row not in drawn]
 
 
-def panel_facets(found: Aggregate) -> dict[str, Any]:
+def panel_facets(averages: Aggregate) -> dict[str, Any]:
     """Return what sets a group apart beside its dataset and model, as plain values."""
-    facets = found.group.facets
-    whole = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}
-    return {**whole, "device": facets["device"]}
+    facets = averages.group.facets
+    configs = {name: json.loads(facets[f"{name}_config"]) for name in ("protocol", "training", "other")}
+    return {**configs, "device": facets["device"]}

@@ -82,30 +82,34 @@ def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
 
 
 def _metrics(ok: pd.DataFrame) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for view in VIEWS:
         seen = ok[ok["view"] == view]
         for metric in METRICS:
             values = known(seen[metric]) if metric in seen else []
-            found[f"{metric}_{view}_mean"] = mean(values)
-            found[f"{metric}_{view}_sd"] = sample_sd(values)
-            found[f"{metric}_{view}_n"] = len(values)
-    return found
+            columns[f"{metric}_{view}_mean"] = mean(values)
+            columns[f"{metric}_{view}_sd"] = sample_sd(values)
+            columns[f"{metric}_{view}_n"] = len(values)
+    return columns
 
 
 def _costs(timed: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
     quiet = int(is_quiet(timed).sum())
-    found: dict[str, Any] = {"time_n": len(known(timed["unlearn_seconds"])), "quiet_n": quiet, "timed": len(timed)}
+    columns: dict[str, Any] = {"time_n": len(known(timed["unlearn_seconds"])), "quiet_n": quiet, "timed": len(timed)}
     for name in TIMES:
         values = known(timed[name])
-        found[f"{name}_mean"], found[f"{name}_sd"] = mean(values), sample_sd(values)
+        columns[f"{name}_mean"], columns[f"{name}_sd"] = mean(values), sample_sd(values)
+    # Records of earlier releases do not have it.
+    if timed["full_predict_seconds"].notna().any():
+        values = known(timed["full_predict_seconds"])
+        columns |= {"full_predict_seconds_mean": mean(values), "full_predict_seconds_sd": sample_sd(values)}
     for name in MEMORY:
-        found[name] = mean(known(timed[name]))
+        columns[name] = mean(known(timed[name]))
     for name in COUNTS:
-        found[name] = mean(known(counted[name]))
+        columns[name] = mean(known(counted[name]))
     for kind in ("gpu", "rss"):
-        found[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
-    return found
+        columns[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
+    return columns
 
 
 def _ratio(timed: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from unlearnbench.statistics import Paired
 Scores = Mapping[tuple[int, int], float]
 
 
-def scores(found: Aggregate, row: str, view: str) -> Scores:
+def scores(averages: Aggregate, row: str, view: str) -> Scores:
     """Map (seed, repetition) to the micro-F1 after the request of a row in a view, where there is one."""
-    cells = found.chosen[(found.chosen["row"] == row) & (found.chosen["view"] == view)]
+    cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["view"] == view)]
     ok = cells[(cells["status"] == "ok") & cells["f1_micro"].notna()]
     columns = (ok[name] for name in ("seed", "repetition", "f1_micro"))
     return {(int(seed), int(repetition)): float(value) for seed, repetition, value in zip(*columns, strict=True)}
@@ -32,13 +32,13 @@ def differences_by_unit(mine: Scores, others: Scores) -> Scores:
     return {unit: mine[unit] - others[unit] for unit in sorted(mine.keys() & others.keys())}
 
 
-def overlap(found: Aggregate) -> tuple[float, str]:
+def overlap(averages: Aggregate) -> tuple[float, str]:
     """Return n_test/n_train for the corrected variance, and the formula in words.
 
     Raises:
         DataError: The records do not say how nodes were split.
     """
-    split = json.loads(found.group.facets["protocol_config"]).get("split")
+    split = json.loads(averages.group.facets["protocol_config"]).get("split")
     if split == "own":
         return 0.0, (
             "variance of the R differences times 1/R, t with R-1 degrees of freedom (plain paired t-test: all"
@@ -51,14 +51,14 @@ def overlap(found: Aggregate) -> tuple[float, str]:
             " resampled t-test, Nadeau and Bengio 2003: training sets overlap)"
         )
     raise DataError(
-        f"{found.group.name}: the split of the records is {split!r}.",
+        f"{averages.group.name}: the split of the records is {split!r}.",
         "Repetitions are compared where it is `own` or the shares of training, validation and test nodes.",
     )
 
 
-def with_claim(found: Aggregate, claim: str) -> set[str]:
+def with_claim(averages: Aggregate, claim: str) -> set[str]:
     """Name the rows that any record says this claim of."""
-    return set(found.chosen.loc[found.chosen["claim"] == claim, "row"])
+    return set(averages.chosen.loc[averages.chosen["claim"] == claim, "row"])
 
 
 def reason_notes(contrasts: Iterable[tuple[str, str, Paired]]) -> Iterator[str]:

@@ -30,6 +30,7 @@ PHASE_SECONDS = {
     "unlearn_aggregate_seconds": ("unlearn/aggregate",),
     "first_predict_seconds": ("predict-first",),
     "second_predict_seconds": ("predict-second",),
+    "full_predict_seconds": ("predict-full",),
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
@@ -77,13 +78,13 @@ def load_records(path: str | Path) -> pd.DataFrame:
     """
     root = results_root(Path(path))
     problems: list[UnlearnbenchError] = []
-    found = list(read_records(root, problems))
-    records = [record for record in found if not record.is_audit]
+    everything = list(read_records(root, problems))
+    records = [record for record in everything if not record.is_audit]
     for problem in problems:
         warnings.warn(str(problem), stacklevel=2)
     if not records:
         unread = f" ({len(problems)} files could not be read; first: {problems[0].message})" if problems else ""
-        unread += " of runs, only of audits" if found else ""
+        unread += " of runs, only of audits" if everything else ""
         raise NothingMatchedError(
             f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."
         )
@@ -193,23 +194,23 @@ def _cell(record: Record) -> dict[str, Any]:
 
 
 def _costs(record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = {"unlearn_seconds": record.unlearn_seconds}
+    values: dict[str, Any] = {"unlearn_seconds": record.unlearn_seconds}
     for column, names in PHASE_SECONDS.items():
         seconds = [phase.get("seconds") for phase in record.phases if phase.get("name") in names]
         known = [value for value in seconds if value is not None]
-        found[column] = math.fsum(known) if known and len(known) == len(seconds) else None
+        values[column] = math.fsum(known) if known and len(known) == len(seconds) else None
     for name in MEMORY:
-        found[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
-        found[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
+        values[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
+        values[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
     for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
-        found[name] = record.counts.get(name)
-    found |= _by_member(record)
+        values[name] = record.counts.get(name)
+    values |= _by_member(record)
     counts = [request.get("count") for request in record.requests]
-    found["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
+    values["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     for name in ("edges_kept", "label_entropy", "graph_entropy"):
         value = (record.partition or {}).get(name)
-        found[name] = value if isinstance(value, int | float) else None
-    return found
+        values[name] = value if isinstance(value, int | float) else None
+    return values
 
 
 def _by_member(record: Record) -> dict[str, float]:
@@ -234,16 +235,16 @@ def _by_member(record: Record) -> dict[str, float]:
     if sum(map(len, steps.values())) < len(rows) or max(steps, default=0) >= len(sizes):
         return {}
     times = {member: math.fsum(values) for member, values in steps.items()}
-    found = {"serial_seconds": math.fsum(times.values()), "longest_seconds": max(times.values())}
+    spans = {"serial_seconds": math.fsum(times.values()), "longest_seconds": max(times.values())}
     if len(rows) == len(times):
-        found["expected_seconds"] = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
-    return found
+        spans["expected_seconds"] = sum(sizes[member] * value for member, value in times.items()) / sum(sizes)
+    return spans
 
 
 def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:
     """Find the highest reading among phases of these names and those inside them."""
-    found = [phase.get(reading) for phase in record.phases if str(phase.get("name")).partition("/")[0] in heads]
-    known = [float(value) for value in found if isinstance(value, int | float)]
+    readings = [phase.get(reading) for phase in record.phases if str(phase.get("name")).partition("/")[0] in heads]
+    known = [float(value) for value in readings if isinstance(value, int | float)]
     return max(known, default=None)
 
 

@@ -52,14 +52,14 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
     training settings never share a group. Within one, methods of one name but different
     versions or parameters are different rows, named with what differs.
     """
-    found = []
+    parts = []
     for _, part in frame.groupby(GROUP, sort=True):
         first = part.iloc[0]
         facets = {name: str(first[name]) for name in ("protocol", "forget", "model", *GROUP)}
-        found.append((facets, part))
-    found.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
-    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in found})
-    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in found]
+        parts.append((facets, part))
+    parts.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
+    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in parts})
+    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in parts]
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:
@@ -67,20 +67,31 @@ def _plain_name(facets: Mapping[str, str]) -> str:
 
 
 def _config(facets: Mapping[str, str]) -> dict[str, Any]:
-    whole: dict[str, Any] = {"sha256": facets["dataset_sha256"]}
+    configs: dict[str, Any] = {"sha256": facets["dataset_sha256"]}
     for name in ("protocol_config", "dataset_config", "model_config", "training_config", "other_config"):
-        whole[name.removesuffix("_config")] = json.loads(facets[name])
-    return {**whole, "device": facets["device"]}
+        configs[name.removesuffix("_config")] = json.loads(facets[name])
+    return {**configs, "device": facets["device"]}
 
 
 def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> RecordGroup:
     methods = part[["method_config", "method", "method_name"]].drop_duplicates("method_config")
     rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
-    is_reference = dict(zip(methods["method_config"], methods["method_name"] == REFERENCE, strict=True))
-    order = sorted(rows, key=lambda config: (not is_reference[config], rows[config]))
+    order = sorted(rows, key=lambda config: (_distance(config), rows[config]))
     return RecordGroup(
         name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
     )
+
+
+def retrains(method_config: str) -> bool:
+    """Whether a method is Retrain, perhaps within another component that changes its predictions alone."""
+    return _distance(method_config) < 2
+
+
+def _distance(method_config: str) -> int:
+    """Return 0 for Retrain, 1 for a method that has it as a part, 2 for any other."""
+    method = json.loads(method_config)
+    parts = [value for value in method.get("params", {}).values() if isinstance(value, dict)]
+    return 0 if method["name"] == REFERENCE else 1 if any(part.get("name") == REFERENCE for part in parts) else 2
 
 
 def narrowed(group: RecordGroup, rows: Collection[str]) -> RecordGroup:
@@ -98,17 +109,19 @@ def distinguish(names: Mapping[str, str]) -> dict[str, str]:
     shared: dict[str, list[str]] = {}
     for config, name in names.items():
         shared.setdefault(name, []).append(config)
-    found = {}
+    distinct = {}
     for name, configs in shared.items():
         flat = {config: _flatten(json.loads(config)) for config in configs}
         keys = sorted({key for one in flat.values() for key in one})
         differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
         for config in configs:
             shown = [f"{key}={_cut(key, flat[config][key])}" for key in differing if key in flat[config]]
-            found[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
-    taken = list(found.values())
+            distinct[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
+    taken = list(distinct.values())
     # What the shown settings cannot tell apart (an empty setting, a cut digest) a digest of all can.
-    return {config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in found.items()}
+    return {
+        config: name if taken.count(name) == 1 else f"{name} #{_digest(config)}" for config, name in distinct.items()
+    }
 
 
 def _digest(text: str) -> str:

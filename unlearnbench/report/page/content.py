@@ -39,10 +39,10 @@ class PageSource:
 def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> dict[str, Any]:
     """Gather the names that the template knows; `drawn` is what its scripts read."""
     looks = find_looks()
-    found = [aggregate(group) for group in group_records(frame)]
-    protocols = _protocols(found)
+    aggregates = [aggregate(group) for group in group_records(frame)]
+    protocols = _protocols(aggregates)
     board, groups, matrices = [], [], []
-    for number, one in enumerate(found):
+    for number, one in enumerate(aggregates):
         rows, notes = build_board(number, one, looks)
         place = {name: one.group.facets[name] for name in ("dataset", "model")} | {"protocol": protocols[number]}
         sources = record_rows(one)
@@ -81,10 +81,10 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
     }
 
 
-def _protocols(found: Sequence[Aggregate]) -> list[str]:
+def _protocols(groups: Sequence[Aggregate]) -> list[str]:
     """Name what sets groups of one dataset and model apart: protocol and request, and more where that is not enough."""
-    configs = [canonical(panel_facets(one)) for one in found]
-    plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in found]
+    configs = [canonical(panel_facets(one)) for one in groups]
+    plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in groups]
     names = distinguish(dict(zip(configs, plain, strict=True)))
     return [names[config] for config in configs]
 
@@ -97,11 +97,11 @@ def _first(board: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return dict(zip(PLACED, min(sizes, key=lambda place: (-sizes[place], place)), strict=True))
 
 
-def _drawn(found: Aggregate, looks: Looks) -> dict[str, Any]:
+def _drawn(averages: Aggregate, looks: Looks) -> dict[str, Any]:
     """Return what figures of a group show; colours and shapes stand with each row."""
     by_view, lacking = {}, {}
     for view in VIEWS:
-        drawn, lacking[view] = points(found, view)
+        drawn, lacking[view] = points(averages, view)
         by_view[view] = [
             _look(looks, one.row, one.method)
             | {"x": [_short(one.seconds), _short(one.seconds_sd)], "y": [_short(one.score), _short(one.score_sd)]}
@@ -110,25 +110,25 @@ def _drawn(found: Aggregate, looks: Looks) -> dict[str, Any]:
     layers = {
         moment: [
             _look(looks, one.row, one.method)
-            | {"whole": _short(one.whole), "parts": {name: _short(value) for name, value in one.parts.items()}}
-            for one in stacks(found, moment)
+            | {"whole": _short(one.total), "parts": {name: _short(value) for name, value in one.parts.items()}}
+            for one in stacks(averages, moment)
         ]
         for moment in PHASES
     }
     return {"points": by_view, "lacking": lacking, "stacks": layers}
 
 
-def _curve(found: Curve, looks: Looks) -> dict[str, Any]:
-    names = dict(zip(found.part["row"], found.part["method_name"], strict=True))
-    drawn, lacking = lines(found)
+def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
+    names = dict(zip(curve.part["row"], curve.part["method_name"], strict=True))
+    drawn, lacking = lines(curve)
     tagged = tags((row, names[row]) for row in drawn)
     shown = []
     for row, part in drawn.items():
         line = [[int(one["deletions"]), _short(one["seconds"]), _short(one["sd"])] for _, one in part.iterrows()]
-        even = found.even.get(row)
-        said = shown_even(even) if row in found.even else ""
-        shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": said})
-    return {"name": found.name, "dataset": found.dataset, "model": found.model, "lines": shown, "lacking": lacking}
+        even = curve.even.get(row)
+        text = shown_even(even) if row in curve.even else ""
+        shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": text})
+    return {"name": curve.name, "dataset": curve.dataset, "model": curve.model, "lines": shown, "lacking": lacking}
 
 
 def _matrix(heat: Heat) -> dict[str, Any]:
@@ -172,17 +172,17 @@ def _notes(rows: pd.DataFrame) -> str:
 
 
 def _provenance(frame: pd.DataFrame, source: PageSource) -> dict[str, Any]:
-    whole = frame.drop_duplicates(["machine", "key", "status"])
-    packages = whole["packages"].value_counts()
-    started = sorted(value for value in whole["started"] if value)
+    cells = frame.drop_duplicates(["machine", "key", "status"])
+    packages = cells["packages"].value_counts()
+    started = sorted(value for value in cells["started"] if value)
     return {
-        "machines": {name: (source.machines or {}).get(name, {}) for name in sorted(set(whole["machine"]))},
+        "machines": {name: (source.machines or {}).get(name, {}) for name in sorted(set(cells["machine"]))},
         "started": (started[0], started[-1]) if started else ("", ""),
-        "commits": sorted((str(name or "unknown"), int(count)) for name, count in whole["git"].value_counts().items()),
+        "commits": sorted((str(name or "unknown"), int(count)) for name, count in cells["git"].value_counts().items()),
         "packages": [(json.loads(str(text) or "{}"), int(count)) for text, count in packages.items()],
-        "plugins": sorted({f"{k} {v}" for text in set(whole["plugins"]) for k, v in json.loads(text or "{}").items()}),
-        "statuses": sorted((str(name), int(count)) for name, count in whole["status"].value_counts().items()),
-        "datasets": sorted(set(zip(whole["dataset"], whole["dataset_sha256"], strict=True))),
+        "plugins": sorted({f"{k} {v}" for text in set(cells["plugins"]) for k, v in json.loads(text or "{}").items()}),
+        "statuses": sorted((str(name), int(count)) for name, count in cells["status"].value_counts().items()),
+        "datasets": sorted(set(zip(cells["dataset"], cells["dataset_sha256"], strict=True))),
     }
 
 

@@ -69,21 +69,21 @@ RECORD_COLUMNS = ("path", "status", "seed", "repetition", *VIEWS, "seconds", "qu
 """What `record_rows` holds of each record."""
 
 
-def build_board(number: int, found: Aggregate, looks: Looks) -> tuple[list[dict[str, Any]], list[str]]:
+def build_board(number: int, averages: Aggregate, looks: Looks) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the rows of the group with this number on the page, texts as in the tables, and their notes."""
-    summary = SUMMARY.build("summary", found)
-    said, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
+    summary = SUMMARY.build("summary", averages)
+    notes, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
     marked: frozenset[tuple[int, str]] = frozenset()
     try:
-        ratio, _ = overlap(found)
-        comparison = ComparisonTable().build("comparison", found)
-        said += [*comparison.notes, *noop_notes(found, ratio)]
+        ratio, _ = overlap(averages)
+        comparison = ComparisonTable().build("comparison", averages)
+        notes += [*comparison.notes, *noop_notes(averages, ratio)]
         texts, apart, marked = comparison.shown, comparison.data, comparison.marked
     except DataError as error:  # the split is unknown
-        said.append(f"Nothing is marked: {error.message}")
-    names = method_names(found)
+        notes.append(f"Nothing is marked: {error.message}")
+    names = method_names(averages)
     board = []
-    for at, row in enumerate(found.group.rows):
+    for at, row in enumerate(averages.group.rows):
         shown = {"summary": summary.shown.iloc[at], "comparison": texts.iloc[at]}
         raw, to_best, one = summary.data.iloc[at], _to_best(apart, row), looks.of(names[row])
         board.append(
@@ -101,7 +101,7 @@ def build_board(number: int, found: Aggregate, looks: Looks) -> tuple[list[dict[
                 "values": [short(raw[h.value] if h.table == "summary" else to_best.get(h.value)) for h in HEADS],
             }
         )
-    return board, list(dict.fromkeys(said))
+    return board, list(dict.fromkeys(notes))
 
 
 def _to_best(data: pd.DataFrame, row: str) -> dict[str, float]:
@@ -119,18 +119,18 @@ def short(value: Any, digits: int = 6) -> float | None:
     return None if value is None or pd.isna(value) else float(f"{float(value):.{digits}g}")
 
 
-def record_rows(found: Aggregate) -> dict[str, list[list[Any]]]:
+def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
     """Map each row of a group to its records, failed ones too, in the order of `RECORD_COLUMNS`.
 
     `path` leads from the results folder to the file; `score` and `time`: whether the means of F1 and of
     times are made of it.
     """
-    chosen = found.chosen[found.chosen["status"] == "ok"]
-    _, timed, _ = timed_records(found.group)
+    chosen = averages.chosen[averages.chosen["status"] == "ok"]
+    _, timed, _ = timed_records(averages.group)
     timed = pd.concat([quiet_records(part) for _, part in timed.groupby("row")]) if len(timed) else timed
     scored, clocked = (set(zip(part["machine"], part["key"], strict=True)) for part in (chosen, timed))
     listed: defaultdict[str, list[list[Any]]] = defaultdict(list)
-    for (row, *_), views in found.group.frame.groupby(["row", *UNIT, "machine", "key", "status"], sort=True):
+    for (row, *_), views in averages.group.frame.groupby(["row", *UNIT, "machine", "key", "status"], sort=True):
         first = views.iloc[0]
         by_view = dict(zip(views["view"], views["f1_micro"], strict=True))
         failed = first["status"] in FAILURES

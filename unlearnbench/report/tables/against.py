@@ -55,16 +55,16 @@ def compare_published(values: list[float], printed: float) -> Comparison:
     return Comparison(corrected_paired_t(values, 0.0), one, outside)
 
 
-def matched_by_name(found: Aggregate, printed: pd.DataFrame) -> list[Matched]:
+def matched_by_name(averages: Aggregate, printed: pd.DataFrame) -> list[Matched]:
     """Find the published row of each row of a group: every row of the method's name, whatever its parameters."""
-    of_method = of_cell(printed, found.group.facets["dataset"], found.group.facets["model"])
-    methods = found.group.frame.drop_duplicates("row").set_index("row")["method_name"]
-    return [Matched(row, of_method[methods[row]]) for row in found.group.rows if methods[row] in of_method]
+    of_method = of_cell(printed, averages.group.facets["dataset"], averages.group.facets["model"])
+    methods = averages.group.frame.drop_duplicates("row").set_index("row")["method_name"]
+    return [Matched(row, of_method[methods[row]]) for row in averages.group.rows if methods[row] in of_method]
 
 
 def f1_against(
     name: str,
-    found: Aggregate,
+    averages: Aggregate,
     pairs: Sequence[Matched],
     against: str = "paper",
     about: str = "published: as printed.",
@@ -75,7 +75,7 @@ def f1_against(
 
     Args:
         name: The name of the table.
-        found: The group.
+        averages: The group.
         pairs: Which rows stand beside which published ones.
         against: The name of the published numbers.
         about: What must be known of them.
@@ -84,23 +84,23 @@ def f1_against(
     """
     if not pairs:
         return []
-    data = found.data.set_index("method", drop=False)
-    names = dict(zip(found.data["method"], shown_names(found), strict=True))
-    status = dict(zip(found.data["method"], shown_statuses(found.data), strict=True))
+    data = averages.data.set_index("method", drop=False)
+    names = dict(zip(averages.data["method"], shown_names(averages), strict=True))
+    status = dict(zip(averages.data["method"], shown_statuses(averages.data), strict=True))
     lines, raw, means = [], [], []
     for view in VIEWS:
         for pair in pairs:
             of_row = data.loc[pair.row]
-            values = list(scores(found, pair.row, view).values())
+            values = list(scores(averages, pair.row, view).values())
             reading = compare_published(values, pair.printed.f1 or 0.0)
             means.append((pair.row, view, reading.mean))
-            head = {"method": names[pair.row], "view": view, "n": shown_count(len(values), found.group.units)}
+            head = {"method": names[pair.row], "view": view, "n": shown_count(len(values), averages.group.units)}
             lines.append({**head, **_shown(pair, reading), "status": status[pair.row]})
-            raw.append({**_raw(pair, view, reading, found.group.units), "method_config": of_row["method_config"]})
+            raw.append({**_raw(pair, view, reading, averages.group.units), "method_config": of_row["method_config"]})
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
-    caption = f"Micro-F1 against the paper, {name}: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw), against=against)
-    notes = (*_notes(found, about, remarks), *reason_notes(means), *left_out)
+    caption = f"Micro-F1 against the paper, {name}: {averages.group.name}."
+    facets = with_facets(name, averages, pd.DataFrame(raw), against=against)
+    notes = (*_notes(averages, about, remarks), *reason_notes(means), *left_out)
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)]
 
 
@@ -138,13 +138,13 @@ def _raw(pair: Matched, view: str, reading: Comparison, units: int) -> dict[str,
     }
 
 
-def _notes(found: Aggregate, about: str, remarks: Iterable[str]) -> Iterator[str]:
-    yield f"n: repetitions of {found.group.units} with status ok."
+def _notes(averages: Aggregate, about: str, remarks: Iterable[str]) -> Iterator[str]:
+    yield f"n: repetitions of {averages.group.units} with status ok."
     yield about
     yield (
         "ours: mean with its 95 % interval, plain t over repetitions. one split: where one further split is expected"
         " with 95 %, mean ± t sd sqrt(1 + 1/R). outside: x where the published number lies outside that."
     )
     yield from remarks
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

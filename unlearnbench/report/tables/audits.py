@@ -82,15 +82,15 @@ def audit_tables(frame: pd.DataFrame) -> list[Table]:
 
 
 def _verdicts(part: pd.DataFrame) -> Table:
-    found = part.drop_duplicates(["audit", "method", "repetition"])
-    audits = list(dict.fromkeys(found["audit"]))
+    results = part.drop_duplicates(["audit", "method", "repetition"])
+    audits = list(dict.fromkeys(results["audit"]))
     shown = []
-    for method, of_method in found.groupby("method", sort=False):
+    for method, of_method in results.groupby("method", sort=False):
         verdicts = {audit: _joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
         shown.append({"method": str(method), "claim": _joined(of_method["claim"]), **verdicts})
-    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in found.iterrows() if row["notes"]]
+    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
     notes.append(_provenance(part))
-    return Table("audits", f"Audits: {_name(part)}.", pd.DataFrame(shown), raw(found), tuple(notes))
+    return Table("audits", f"Audits: {_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 
 def _scores(audit: str, part: pd.DataFrame) -> Table:
@@ -106,8 +106,8 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
         shown["runs"] = ["" if pd.isna(value) else str(int(value)) for value in part["runs"]]
     if (part["state"] != "").any():
         shown["state"] = part["state"]
-    said = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
-    notes = (*_meaning(shown, audit), *dict.fromkeys(said))
+    texts = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
+    notes = (*_meaning(shown, audit), *dict.fromkeys(texts))
     return Table("audits", f"Audit {audit}: {_name(part)}.", shown, raw(part), notes)
 
 
@@ -118,9 +118,9 @@ def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
         "effect": "effect: value in units of noop's",
         "p": "p: of the test that there is no difference to the floor",
     }
-    said = [text for column, text in meanings.items() if column in shown]
-    if said:
-        yield f"{'; '.join(said)}."
+    texts = [text for column, text in meanings.items() if column in shown]
+    if texts:
+        yield f"{'; '.join(texts)}."
     if "state" in shown and audit.partition(" ")[0] in GATED:
         yield (
             "valid: the untouched model is rejected here, and the audit controls let the measure through; cannot tell:"
@@ -129,7 +129,7 @@ def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
 
 
 def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    cell, found = record.cell, record.audit or {}
+    cell, audit = record.cell, record.audit or {}
     common = {
         **_placed(record),
         "protocol": cell["protocol"]["name"],
@@ -143,12 +143,12 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
         "seed": str(cell["seed"]),
         "status": record.status,
         "claim": _claim(record.claim),
-        "verdict": found.get("verdict", record.status),
+        "verdict": audit.get("verdict", record.status),
         "machine": record.machine,
         "key": record.key,
-        "notes": " ".join(found.get("notes") or []),
+        "notes": " ".join(audit.get("notes") or []),
     }
-    for score in found.get("scores") or [{}]:
+    for score in audit.get("scores") or [{}]:
         controls = score.get("controls") or {}
         yield {
             **common,

@@ -57,7 +57,7 @@ class ColumnTable:
 
     Args:
         title: Begins the caption.
-        columns: Those behind the method and n.
+        columns: Those behind the method and n; one that the records know nothing of is left out.
         counted: The column of the raw data that n is read from.
         ranks: Whether the best micro-F1 after the request is marked in each view, with whatever is
             not significantly below it.
@@ -68,24 +68,25 @@ class ColumnTable:
     counted: str = "n"
     ranks: bool = False
 
-    def build(self, name: str, found: Aggregate) -> Table:
+    def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
-        data = _with_peaks(found)
+        data = _with_peaks(averages)
         has_times = any(column.is_time or "peak" in column.value for column in self.columns)
-        caption = f"{self.title}: {found.group.name}"
-        if has_times and found.machine:
-            caption += f"; times and memory of machine {found.machine}"
-        shown = pd.DataFrame({"method": shown_names(found)})
+        caption = f"{self.title}: {averages.group.name}"
+        if has_times and averages.machine:
+            caption += f"; times and memory of machine {averages.machine}"
+        shown = pd.DataFrame({"method": shown_names(averages)})
         shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for _, row in data.iterrows()]
-        for column in self.columns:
+        columns = [column for column in self.columns if column.value in data]
+        for column in columns:
             shown[column.title] = [column.text(row) for _, row in data.iterrows()]
         status = shown_statuses(data)
         if any(status):
             shown["status"] = status
         raw = data.drop(columns=["gpu_reason", "rss_reason"])
-        marked, said = _ranking(found) if self.ranks else (frozenset[tuple[int, str]](), ())
-        notes = (*_notes(found, data, self.columns, has_times), *said)
-        facets = with_facets(name, found, raw, time_machine=found.machine)
+        marked, reasons = _ranking(averages) if self.ranks else (frozenset[tuple[int, str]](), ())
+        notes = (*_notes(averages, data, columns, has_times), *reasons)
+        facets = with_facets(name, averages, raw, time_machine=averages.machine)
         return Table(name, caption + ".", shown, facets, notes, marked)
 
 
@@ -97,12 +98,10 @@ UNLEARN = Column("unlearn s", "unlearn_seconds_mean", formatting.seconds, "unlea
 TRAIN = Column("train s", "train_seconds_mean", formatting.seconds, "train_seconds_sd", is_time=True)
 PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, "partition_seconds_sd", is_time=True)
 RATIO = Column(
-    "relative to Retrain",
-    "times_retrain",
-    formatting.ratio,
-    is_time=True,
-    quiet="ratio_quiet_n",
-    made_of="times_retrain_n",
+    "relative to Retrain", "times_retrain", formatting.ratio, "", True, quiet="ratio_quiet_n", made_of="times_retrain_n"
+)
+PREDICT = Column(
+    "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
 SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)))
@@ -120,14 +119,7 @@ VALIDATION = ColumnTable(
 )
 TIME = ColumnTable(
     "Time to unlearn",
-    (
-        UNLEARN,
-        RATIO,
-        HIT,
-        Column("node-epochs", "node_epochs", formatting.whole),
-        TRAIN,
-        PARTITION,
-    ),
+    (UNLEARN, RATIO, HIT, Column("node-epochs", "node_epochs", formatting.whole), TRAIN, PARTITION, PREDICT),
     counted="time_n",
 )
 MEMORY = ColumnTable(
@@ -137,27 +129,27 @@ MEMORY = ColumnTable(
 )
 
 
-def _ranking(found: Aggregate) -> tuple[frozenset[tuple[int, str]], tuple[str, ...]]:
+def _ranking(averages: Aggregate) -> tuple[frozenset[tuple[int, str]], tuple[str, ...]]:
     """Find the cells to mark, and say by what rule; --table comparison shows the tests themselves."""
     try:
-        ratio, _ = overlap(found)
+        ratio, _ = overlap(averages)
     except DataError as error:
         return frozenset(), (f"Nothing is marked: {error.message}",)
-    families = [compare(found, view, ratio) for view in VIEWS]
+    families = [compare(averages, view, ratio) for view in VIEWS]
     marked = frozenset(
         (at, f"F1 {family.view} %")
         for family in families
-        for at, row in enumerate(found.data["method"])
+        for at, row in enumerate(averages.data["method"])
         if row in family.marked
     )
-    said = [MARKED] if marked else []
-    if found.group.units < FEWEST:
-        said.append(f"Nothing is marked: fewer than {FEWEST} common repetitions.")
-    return marked, (*said, *noop_notes(found, ratio))
+    notes = [MARKED] if marked else []
+    if averages.group.units < FEWEST:
+        notes.append(f"Nothing is marked: fewer than {FEWEST} common repetitions.")
+    return marked, (*notes, *noop_notes(averages, ratio))
 
 
-def _with_peaks(found: Aggregate) -> pd.DataFrame:
-    data = found.data.copy()
+def _with_peaks(averages: Aggregate) -> pd.DataFrame:
+    data = averages.data.copy()
     kind = "gpu" if data["unlearn_peak_gpu_mib"].notna().any() else "rss"
     data["peak_kind"] = kind
     data["peak_mib"], data["fit_peak_mib"] = data[f"unlearn_peak_{kind}_mib"], data[f"fit_peak_{kind}_mib"]
@@ -165,24 +157,26 @@ def _with_peaks(found: Aggregate) -> pd.DataFrame:
     return data
 
 
-def _notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool) -> Iterator[str]:
+def _notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool) -> Iterator[str]:
     yield (
-        f"n: repetitions of {found.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
+        f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " a method with fewer is not ranked."
     )
-    yield from origin_notes(found, has_views=any("f1_" in column.value for column in columns))
+    yield from origin_notes(averages, has_views=any("f1_" in column.value for column in columns))
     if has_times:
-        yield from time_notes(found, data, columns)
-    yield from found.notes
-    yield from found.time_notes
+        yield from time_notes(averages, data, columns)
+    yield from averages.notes
+    yield from averages.time_notes
 
 
-def time_notes(found: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
+def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
     """List what must be known of the times and the memory in some rows and columns."""
     if any(column is RATIO for column in columns):
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
+    if any(column is PREDICT for column in columns):
+        yield "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
     if len(busy) and any(column.is_time for column in columns):
         counts = ", ".join(

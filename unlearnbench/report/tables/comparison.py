@@ -11,7 +11,7 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores, with_claim
 from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import REFERENCE, reference_row
+from unlearnbench.report.frame.record_groups import reference_row, retrains
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
@@ -49,12 +49,12 @@ class Family:
 class ComparisonTable:
     """Micro-F1 in both views, with the distance to the best method and its p-value."""
 
-    def build(self, name: str, found: Aggregate) -> Table:
+    def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
-        ratio, formula = overlap(found)
-        families = [compare(found, view, ratio) for view in VIEWS]
-        data = found.data
-        shown = pd.DataFrame({"method": shown_names(found)})
+        ratio, formula = overlap(averages)
+        families = [compare(averages, view, ratio) for view in VIEWS]
+        data = averages.data
+        shown = pd.DataFrame({"method": shown_names(averages)})
         shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
         marked = set()
         for family in families:
@@ -69,18 +69,18 @@ class ComparisonTable:
         if any(status):
             shown["status"] = status
         raw = pd.DataFrame([_raw(family, row) for _, row in data.iterrows() for family in families])
-        notes = tuple(_notes(found, families, formula))
-        caption = f"Micro-F1 compared with the best method: {found.group.name}."
-        return Table(name, caption, shown, with_facets(name, found, raw), notes, frozenset(marked))
+        notes = tuple(_notes(averages, families, formula))
+        caption = f"Micro-F1 compared with the best method: {averages.group.name}."
+        return Table(name, caption, shown, with_facets(name, averages, raw), notes, frozenset(marked))
 
 
-def compare(found: Aggregate, view: str, ratio: float) -> Family:
+def compare(averages: Aggregate, view: str, ratio: float) -> Family:
     """Compare the methods of a group with the best of them, in one view."""
-    by_row = {row: scores(found, row, view) for row in found.group.rows}
-    references = set(found.group.frame.loc[found.group.frame["method_name"] == REFERENCE, "row"])
-    others = [row for row in found.group.rows if row not in references]
-    controls = with_claim(found, "none")
-    ranked = tuple(row for row in others if row not in controls and len(by_row[row]) == found.group.units)
+    by_row = {row: scores(averages, row, view) for row in averages.group.rows}
+    references = _references(averages)
+    others = [row for row in averages.group.rows if row not in references]
+    controls = with_claim(averages, "none")
+    ranked = tuple(row for row in others if row not in controls and len(by_row[row]) == averages.group.units)
     if not ranked:
         return Family(view, (), "", {}, {}, frozenset())
     best = max(ranked, key=lambda row: mean(by_row[row].values()) or 0.0)
@@ -90,22 +90,30 @@ def compare(found: Aggregate, view: str, ratio: float) -> Family:
     compared = [row for row in ranked if row != best]
     adjusted = dict(zip(compared, holm([to_best[row].p for row in compared]), strict=True))
     close = {row for row, p in adjusted.items() if p is not None and p >= ALPHA}
-    may_mark = bool(compared) and found.group.units >= FEWEST
+    may_mark = bool(compared) and averages.group.units >= FEWEST
     return Family(view, ranked, best, to_best, adjusted, frozenset({best, *close}) if may_mark else frozenset())
 
 
-def noop_notes(found: Aggregate, ratio: float) -> Iterator[str]:
+def _references(averages: Aggregate) -> list[str]:
+    """List the rows of Retrain, also of Retrain within another component."""
+    data = averages.data
+    return list(data.loc[data["method_config"].map(retrains), "method"])
+
+
+def noop_notes(averages: Aggregate, ratio: float) -> Iterator[str]:
     """Report of each method that forgets nothing how far it is from Retrain, and what a table of F1 measures."""
-    reference, _ = reference_row(found.group)
-    for row in sorted(with_claim(found, "none")):
+    reference, _ = reference_row(averages.group)
+    for row in sorted(with_claim(averages, "none")):
         apart = []
         for view in VIEWS if reference else ():
             paired = corrected_paired_t(
-                paired_differences(scores(found, row, view), scores(found, reference, view)), ratio
+                paired_differences(scores(averages, row, view), scores(averages, reference, view)), ratio
             )
             if paired.mean is not None:
                 apart.append(f"{formatting.difference(paired.mean, paired.low, paired.high)} points in view {view}")
-        distance = f"; after a request of {found.group.facets['forget']} it differs from Retrain by " if apart else ""
+        distance = (
+            f"; after a request of {averages.group.facets['forget']} it differs from Retrain by " if apart else ""
+        )
         yield (
             f"{row} forgets nothing{distance}{', '.join(apart)}. This table measures what sharding costs; whether data"
             " is gone the audits measure (--table audits)."
@@ -127,7 +135,7 @@ def _shown(family: Family, row: pd.Series[Any]) -> tuple[str, str, str]:
 def _raw(family: Family, row: pd.Series[Any]) -> dict[str, Any]:
     name, head = row["method"], f"f1_micro_{family.view}"
     paired = family.to_best.get(name)
-    found = {} if paired is None else asdict(paired)
+    test = {} if paired is None else asdict(paired)
     return {
         "method": name,
         "view": family.view,
@@ -137,18 +145,18 @@ def _raw(family: Family, row: pd.Series[Any]) -> dict[str, Any]:
         "f1_micro_sd": row[f"{head}_sd"],
         "is_ranked": name in family.ranked,
         "best": family.best,
-        "common": found.get("n"),
-        "test_over_train": found.get("ratio"),
-        "difference": found.get("mean"),
-        **{key: found.get(key) for key in ("standard_error", "degrees_of_freedom", "low", "high", "t", "p")},
+        "common": test.get("n"),
+        "test_over_train": test.get("ratio"),
+        "difference": test.get("mean"),
+        **{key: test.get(key) for key in ("standard_error", "degrees_of_freedom", "low", "high", "t", "p")},
         "p_holm": family.adjusted.get(name),
         "is_marked": name in family.marked,
         "method_config": row["method_config"],
     }
 
 
-def _notes(found: Aggregate, families: list[Family], formula: str) -> Iterator[str]:
-    units = found.group.units
+def _notes(averages: Aggregate, families: list[Family], formula: str) -> Iterator[str]:
+    units = averages.group.units
     yield (
         f"n: repetitions of {units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " a method with fewer is not ranked."
@@ -158,6 +166,9 @@ def _notes(found: Aggregate, families: list[Family], formula: str) -> Iterator[s
         "p: two-sided, after Holm; family: the best against every other ranked method, in one table and one view."
         " Neither the reference nor a method that claims nothing is ranked."
     )
+    references = _references(averages)
+    if len(references) > 1:
+        yield f"Retrain in several forms, none of them ranked: {', '.join(references)}."
     if units < FEWEST:
         yield f"Nothing is marked: fewer than {FEWEST} common repetitions."
     elif any(family.marked for family in families):
@@ -171,5 +182,5 @@ def _notes(found: Aggregate, families: list[Family], formula: str) -> Iterator[s
         if lacking:
             yield f"View {family.view}: not ranked: {', '.join(lacking)}; the difference is over common repetitions."
     yield from reason_notes((row, family.view, one) for family in families for row, one in family.to_best.items())
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

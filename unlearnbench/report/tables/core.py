@@ -21,12 +21,12 @@ from unlearnbench.report.tables.table import Table
 class TableKind(Protocol):
     """A kind of table that every group of records has one of."""
 
-    def build(self, name: str, found: Aggregate) -> Table:
+    def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
 
 
 def _one_each(kind: TableKind) -> Builder:
-    return by_group(lambda name, found: [kind.build(name, found)])
+    return by_group(lambda name, averages: [kind.build(name, averages)])
 
 
 EVERY_GROUP: dict[str, TableKind] = {

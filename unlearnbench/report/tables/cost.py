@@ -166,20 +166,20 @@ def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[units.isin(common)] if common else cells
 
 
-def curve_table(found: Curve) -> Table:
+def curve_table(curve: Curve) -> Table:
     """Write a curve as a table."""
-    part, data, machine = found.part, found.data, found.machine
+    part, data, machine = curve.part, curve.data, curve.machine
     shown = []
     for method, rows in data.groupby("method", sort=False):
         row = {"method": str(method)}
         for _, one in rows.iterrows():
             text = formatting.seconds(one["seconds"], None if pd.isna(one["sd"]) else one["sd"])
-            if method in found.even and not pd.isna(one["ratio"]):
+            if method in curve.even and not pd.isna(one["ratio"]):
                 text += f" ({formatting.ratio(one['ratio'], None)} x)"
             row[str(one["deletions"])] = text + (" *" if one["quiet"] < one["n"] else "")
-        row["break-even"] = shown_even(found.even[str(method)]) if method in found.even else ""
+        row["break-even"] = shown_even(curve.even[str(method)]) if method in curve.even else ""
         shown.append(row)
-    table = pd.DataFrame(shown, columns=["method", *map(str, found.counts), "break-even"]).fillna("")
+    table = pd.DataFrame(shown, columns=["method", *map(str, curve.counts), "break-even"]).fillna("")
     what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
     notes = [
         f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
@@ -191,7 +191,7 @@ def curve_table(found: Curve) -> Table:
     ]
     if (data["quiet"] < data["n"]).any():
         notes.append("* records that may have met a busy machine.")
-    return Table("cost", f"Time against deletions: {found.name}.", table, _raw(data, part, machine), tuple(notes))
+    return Table("cost", f"Time against deletions: {curve.name}.", table, _raw(data, part, machine), tuple(notes))
 
 
 def _stages(part: pd.DataFrame, machine: str) -> Table:

@@ -39,36 +39,39 @@ class Contrast:
 class EquivalenceTable:
     """One row per view and method: how far it is from the reference, and whether that is little."""
 
-    def build(self, name: str, found: Aggregate) -> Table:
+    def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
-        ratio, formula = overlap(found)
-        reference, lack = reference_row(found.group)
-        contrasts = [one for view in VIEWS for one in contrast(found, reference, view, ratio)] if reference else []
-        configs, units = dict(zip(found.data["method"], found.data["method_config"], strict=True)), found.group.units
-        names = dict(zip(found.data["method"], shown_names(found), strict=True))
-        status = dict(zip(found.data["method"], shown_statuses(found.data), strict=True))
+        ratio, formula = overlap(averages)
+        reference, lack = reference_row(averages.group)
+        contrasts = [one for view in VIEWS for one in contrast(averages, reference, view, ratio)] if reference else []
+        configs, units = (
+            dict(zip(averages.data["method"], averages.data["method_config"], strict=True)),
+            averages.group.units,
+        )
+        names = dict(zip(averages.data["method"], shown_names(averages), strict=True))
+        status = dict(zip(averages.data["method"], shown_statuses(averages.data), strict=True))
         lines = [{"method": names[one.row], **_shown(one, units), "status": status[one.row]} for one in contrasts]
         heads = ["method", "view", "n", "difference pt", *_HEADS.values(), "smallest margin pt", "detectable pt"]
         shown = pd.DataFrame(lines, columns=[*heads, *(["status"] if any(line["status"] for line in lines) else [])])
         raw = pd.DataFrame([_raw(one, reference, units) | {"method_config": configs[one.row]} for one in contrasts])
-        notes = tuple(_notes(found, contrasts, formula, lack))
-        caption = f"Micro-F1 against Retrain: {found.group.name}."
-        return Table(name, caption, shown, with_facets(name, found, raw), notes)
+        notes = tuple(_notes(averages, contrasts, formula, lack))
+        caption = f"Micro-F1 against Retrain: {averages.group.name}."
+        return Table(name, caption, shown, with_facets(name, averages, raw), notes)
 
 
-def contrast(found: Aggregate, reference: str, view: str, ratio: float) -> list[Contrast]:
+def contrast(averages: Aggregate, reference: str, view: str, ratio: float) -> list[Contrast]:
     """Test every method against the reference in one view; all tests of a view are one family.
 
     `ratio` is n_test/n_train, as `overlap` returns it.
     """
-    base = scores(found, reference, view)
+    base = scores(averages, reference, view)
     tests = {}
-    for row in found.group.rows:
+    for row in averages.group.rows:
         if row != reference:
-            apart = paired_differences(scores(found, row, view), base)
+            apart = paired_differences(scores(averages, row, view), base)
             tests[row] = {margin: equivalence(apart, ratio, margin) for margin in MARGINS}
     family = [
-        (row, margin) for row, at in tests.items() for margin in MARGINS if at[margin].paired.n == found.group.units
+        (row, margin) for row, at in tests.items() for margin in MARGINS if at[margin].paired.n == averages.group.units
     ]
     adjusted = dict(zip(family, holm([tests[row][margin].p for row, margin in family]), strict=True))
     return [
@@ -78,32 +81,32 @@ def contrast(found: Aggregate, reference: str, view: str, ratio: float) -> list[
 
 
 def _shown(one: Contrast, units: int) -> dict[str, str]:
-    found = one.at[MARGINS[0]]
-    paired = found.paired
+    test = one.at[MARGINS[0]]
+    paired = test.paired
     return {
         "view": one.view,
         "n": shown_count(paired.n, units),
         "difference pt": "" if paired.mean is None else formatting.difference(paired.mean, paired.low, paired.high),
         **{_HEADS[margin]: "" if p is None else formatting.probability(p) for margin, p in one.adjusted.items()},
-        "smallest margin pt": "" if found.smallest_margin is None else formatting.points(found.smallest_margin),
-        "detectable pt": "" if found.detectable is None else formatting.points(found.detectable),
+        "smallest margin pt": "" if test.smallest_margin is None else formatting.points(test.smallest_margin),
+        "detectable pt": "" if test.detectable is None else formatting.points(test.detectable),
     }
 
 
 def _raw(one: Contrast, reference: str, units: int) -> dict[str, Any]:
-    found = one.at[MARGINS[0]]
-    paired = found.paired
+    test = one.at[MARGINS[0]]
+    paired = test.paired
     line = {"method": one.row, "view": one.view, "reference": reference, "common": paired.n, "expected": units}
     line |= {"test_over_train": paired.ratio, "difference": paired.mean}
     line |= {name: getattr(paired, name) for name in ("standard_error", "degrees_of_freedom", "low", "high")}
     for margin in MARGINS:
         line[f"p_within_{margin:g}"] = one.at[margin].p
         line[f"p_holm_within_{margin:g}"] = one.adjusted[margin]
-    return {**line, "smallest_margin": found.smallest_margin, "detectable": found.detectable}
+    return {**line, "smallest_margin": test.smallest_margin, "detectable": test.detectable}
 
 
-def _notes(found: Aggregate, contrasts: list[Contrast], formula: str, lack: str) -> Iterator[str]:
-    units = found.group.units
+def _notes(averages: Aggregate, contrasts: list[Contrast], formula: str, lack: str) -> Iterator[str]:
+    units = averages.group.units
     yield (
         f"n: repetitions of {units} that both the method and Retrain have with status ok; a method with fewer has no"
         " p-value and is in no family."
@@ -122,5 +125,5 @@ def _notes(found: Aggregate, contrasts: list[Contrast], formula: str, lack: str)
         " error is what was observed."
     )
     yield from reason_notes((one.row, one.view, one.at[MARGINS[0]].paired) for one in contrasts)
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

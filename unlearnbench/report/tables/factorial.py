@@ -49,22 +49,22 @@ class Effect:
     paired: Paired
 
 
-def factorial_tables(name: str, found: Aggregate) -> list[Table]:
+def factorial_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build for each set of rows that forms a grid its matrix of F1 and the main effects; other rows are left out."""
     tables = []
-    for design, part in find_grids(found):
+    for design, part in find_grids(averages):
         ratio, formula = overlap(part)
         tables += [matrix(name, part, design, ratio), _effects(name, part, design, ratio, formula)]
     return tables
 
 
-def find_grids(found: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
+def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
     """Find sets of rows `sharded[...]` that share all but partitioner and aggregator, two or more of each.
 
     Yields:
         Each design, and the group with its rows alone.
     """
-    methods = found.group.frame[found.group.frame["method_name"] == METHOD].drop_duplicates("method_config")
+    methods = averages.group.frame[averages.group.frame["method_name"] == METHOD].drop_duplicates("method_config")
     settings: dict[str, dict[tuple[str, str], str]] = {}
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
     for config, row in zip(methods["method_config"], methods["row"], strict=True):
@@ -81,7 +81,7 @@ def find_grids(found: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
             for at, (factor, base) in enumerate(BASES.items())
         }
         if min(map(len, levels.values())) > 1:
-            yield Design(rows, levels), aggregate(narrowed(found.group, set(rows.values())))
+            yield Design(rows, levels), aggregate(narrowed(averages.group, set(rows.values())))
 
 
 def _level(row: str, factor: str, part: str) -> str:
@@ -93,7 +93,7 @@ def _level(row: str, factor: str, part: str) -> str:
     return str(json.loads(part)["name"]) if written is None else str(written)
 
 
-def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> list[Effect]:
+def main_effects(averages: Aggregate, design: Design, view: str, ratio: float) -> list[Effect]:
     """Compare each level of a factor with its base, averaged over the levels of the other factor.
 
     The average is over those levels of the other factor with which both have records; repetitions
@@ -109,7 +109,7 @@ def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> l
                 cells = ((one, along) if factor == "partitioner" else (along, one) for one in (level, base))
                 mine, others = map(design.rows.get, cells)
                 if mine and others:
-                    gains = differences_by_unit(scores(found, mine, view), scores(found, others, view))
+                    gains = differences_by_unit(scores(averages, mine, view), scores(averages, others, view))
                     pairs |= {along: gains} if gains else {}
             units = sorted(set.intersection(*map(set, pairs.values()))) if pairs else []
             averaged = [sum(gains[unit] for gains in pairs.values()) / len(pairs) for unit in units]
@@ -117,10 +117,10 @@ def main_effects(found: Aggregate, design: Design, view: str, ratio: float) -> l
     return effects
 
 
-def matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
+def matrix(name: str, averages: Aggregate, design: Design, ratio: float) -> Table:
     """Build the matrix of F1 of one grid; `ratio` is n_test/n_train, as `overlap` returns it."""
-    data = {str(row["method"]): row for _, row in found.data.iterrows()}
-    families = {view: compare(found, view, ratio) for view in VIEWS}
+    data = {str(row["method"]): row for _, row in averages.data.iterrows()}
+    families = {view: compare(averages, view, ratio) for view in VIEWS}
     lines: list[dict[str, str]] = []
     raw: list[dict[str, Any]] = []
     marked: set[tuple[int, str]] = set()
@@ -134,9 +134,9 @@ def matrix(name: str, found: Aggregate, design: Design, ratio: float) -> Table:
                     if row in families[view].marked:
                         marked.add((len(lines), aggregator))
             lines.append(line)
-    caption = f"Partitioners (rows) with aggregators (columns), micro-F1 %: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw))
-    notes = tuple(_matrix_notes(found, design, bool(marked)))
+    caption = f"Partitioners (rows) with aggregators (columns), micro-F1 %: {averages.group.name}."
+    facets = with_facets(name, averages, pd.DataFrame(raw))
+    notes = tuple(_matrix_notes(averages, design, bool(marked)))
     return Table(name, caption, pd.DataFrame(lines), facets, notes, frozenset(marked))
 
 
@@ -165,8 +165,8 @@ def _raw(row: pd.Series[Any], view: str, partitioner: str, aggregator: str, fami
     }
 
 
-def _matrix_notes(found: Aggregate, design: Design, has_marks: bool) -> Iterator[str]:
-    units = found.group.units
+def _matrix_notes(averages: Aggregate, design: Design, has_marks: bool) -> Iterator[str]:
+    units = averages.group.units
     yield (
         f"n: repetitions of {units} with status ok, mean ± sample standard deviation (none for n = 1); a cell with"
         " fewer says how many and is not ranked."
@@ -179,42 +179,42 @@ def _matrix_notes(found: Aggregate, design: Design, has_marks: bool) -> Iterator
     absent = [f"{p} with {a}" for p, a in wanted if (p, a) not in design.rows]
     if absent:
         yield f"No record: {', '.join(absent)}."
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes
 
 
-def _effects(name: str, found: Aggregate, design: Design, ratio: float, formula: str) -> Table:
+def _effects(name: str, averages: Aggregate, design: Design, ratio: float, formula: str) -> Table:
     lines, raw, reasons = [], [], []
     for view in VIEWS:
-        effects = main_effects(found, design, view, ratio)
-        family = [one for one in effects if one.paired.n == found.group.units]
+        effects = main_effects(averages, design, view, ratio)
+        family = [one for one in effects if one.paired.n == averages.group.units]
         adjusted = dict(zip(family, holm([one.paired.p for one in family]), strict=True))
         for one in effects:
             paired, p = one.paired, adjusted.get(one)
             head: dict[str, Any] = {"view": view, "factor": one.factor, "level": one.level, "over": BASES[one.factor]}
             texts = (
-                shown_count(paired.n, found.group.units),
+                shown_count(paired.n, averages.group.units),
                 str(len(one.over)),
                 "" if paired.mean is None else formatting.difference(paired.mean, paired.low, paired.high),
                 "" if p is None else formatting.probability(p),
             )
             lines.append((*head.values(), *texts))
             found_by_test = {key: value for key, value in asdict(paired).items() if key not in ("n", "ratio", "reason")}
-            head |= {"common": paired.n, "expected": found.group.units, "averaged_over": "; ".join(one.over)}
+            head |= {"common": paired.n, "expected": averages.group.units, "averaged_over": "; ".join(one.over)}
             raw.append({**head, **found_by_test, "p_holm": p})
             reasons.append((one.level, view, paired))
     heads = ["view", "factor", "level", "over", "n", "averaged over", "gain pt", "p"]
-    caption = f"What each partitioner and each aggregator gains: {found.group.name}."
-    facets = with_facets(name, found, pd.DataFrame(raw, columns=None if raw else heads), part="main effects")
-    notes = tuple(_effect_notes(found, design, formula, reasons))
+    caption = f"What each partitioner and each aggregator gains: {averages.group.name}."
+    facets = with_facets(name, averages, pd.DataFrame(raw, columns=None if raw else heads), part="main effects")
+    notes = tuple(_effect_notes(averages, design, formula, reasons))
     return Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)
 
 
 def _effect_notes(
-    found: Aggregate, design: Design, formula: str, reasons: list[tuple[str, str, Paired]]
+    averages: Aggregate, design: Design, formula: str, reasons: list[tuple[str, str, Paired]]
 ) -> Iterator[str]:
     yield (
-        f"n: repetitions of {found.group.units} that all cells have which are averaged; a level with fewer has no"
+        f"n: repetitions of {averages.group.units} that all cells have which are averaged; a level with fewer has no"
         " p-value."
     )
     yield (
@@ -226,5 +226,5 @@ def _effect_notes(
         if base not in design.levels[factor]:
             yield f"No gain of any {factor}: {base}, which others are measured against, has no record here."
     yield from reason_notes(reasons)
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

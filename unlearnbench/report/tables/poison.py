@@ -52,28 +52,28 @@ def recovery(clean: float | None, poisoned: float | None, healed: float | None) 
     return None if round(harm, 12) < LEAST_HARM else (healed - poisoned) / harm
 
 
-def poison_tables(name: str, found: Aggregate) -> list[Table]:
+def poison_tables(name: str, averages: Aggregate) -> list[Table]:
     """Build the table of a group; none if nothing was injected in its records."""
-    if not set(MOMENTS.values()) <= set(found.chosen) or found.chosen[MOMENTS["clean"]].isna().all():
+    if not set(MOMENTS.values()) <= set(averages.chosen) or averages.chosen[MOMENTS["clean"]].isna().all():
         return []
-    names, status = shown_names(found), shown_statuses(found.data)
+    names, status = shown_names(averages), shown_statuses(averages.data)
     lines, raw = [], []
     for view in VIEWS:
-        for at, (row, config) in enumerate(zip(found.data["method"], found.data["method_config"], strict=True)):
-            one, units = power(_moments(found, row, view)), found.group.units
+        for at, (row, config) in enumerate(zip(averages.data["method"], averages.data["method_config"], strict=True)):
+            one, units = power(_moments(averages, row, view)), averages.group.units
             lines.append({"method": names[at], "view": view, **_shown(one, units), "status": status[at]})
             raw.append({"method": row, "view": view, **_raw(one, units), "method_config": config})
     heads = [head for head in lines[0] if head != "status" or any(status)]
-    facets = with_facets(name, found, pd.DataFrame(raw))
-    caption = f"Unlearning power: {found.group.name}."
-    return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, tuple(_notes(found)))]
+    facets = with_facets(name, averages, pd.DataFrame(raw))
+    caption = f"Unlearning power: {averages.group.name}."
+    return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, tuple(_notes(averages)))]
 
 
-def _moments(found: Aggregate, row: str, view: str) -> dict[str, list[float]]:
+def _moments(averages: Aggregate, row: str, view: str) -> dict[str, list[float]]:
     """List micro-F1 at each moment over the repetitions that have them all."""
-    cells = found.chosen[(found.chosen["row"] == row) & (found.chosen["view"] == view)]
-    whole = cells[cells["status"] == "ok"].dropna(subset=list(MOMENTS.values()))
-    return {moment: [float(value) for value in whole[column]] for moment, column in MOMENTS.items()}
+    cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["view"] == view)]
+    complete = cells[cells["status"] == "ok"].dropna(subset=list(MOMENTS.values()))
+    return {moment: [float(value) for value in complete[column]] for moment, column in MOMENTS.items()}
 
 
 def _shown(one: Power, units: int) -> dict[str, str]:
@@ -92,9 +92,9 @@ def _raw(one: Power, units: int) -> dict[str, Any]:
     return {**line, "recovery": one.recovery, "recovery_fresh": one.recovery_fresh}
 
 
-def _notes(found: Aggregate) -> Iterator[str]:
+def _notes(averages: Aggregate) -> Iterator[str]:
     yield (
-        f"n: repetitions of {found.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
+        f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " micro-F1 on the test nodes."
     )
     yield (
@@ -106,5 +106,5 @@ def _notes(found: Aggregate) -> Iterator[str]:
         f" where the poison cost less than {100 * LEAST_HARM:g} points. recovery, fresh: with fresh in place of"
         " unlearned; the gap between both is what the kept partition costs."
     )
-    yield from origin_notes(found, has_views=True)
-    yield from found.notes
+    yield from origin_notes(averages, has_views=True)
+    yield from averages.notes

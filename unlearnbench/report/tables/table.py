@@ -39,10 +39,10 @@ class Table:
     marked: frozenset[tuple[int, str]] = frozenset()
 
 
-def shown_names(found: Aggregate) -> list[str]:
+def shown_names(averages: Aggregate) -> list[str]:
     """Name the rows as people read them: marked where another torch made them."""
-    foreign = _foreign_torch(found)
-    return [row + (TORCH_MARK if row in foreign else "") for row in found.data["method"]]
+    foreign = _foreign_torch(averages)
+    return [row + (TORCH_MARK if row in foreign else "") for row in averages.data["method"]]
 
 
 def shown_count(number: int, expected: int) -> str:
@@ -55,9 +55,9 @@ def shown_statuses(data: pd.DataFrame) -> list[str]:
     return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for _, row in data.iterrows()]
 
 
-def with_facets(name: str, found: Aggregate, data: pd.DataFrame, **more: str) -> pd.DataFrame:
+def with_facets(name: str, averages: Aggregate, data: pd.DataFrame, **more: str) -> pd.DataFrame:
     """Put what all records of the table share around its raw numbers."""
-    facets = found.group.facets
+    facets = averages.group.facets
     front = {key: value for key, value in facets.items() if not key.endswith("_config")}
     back = {key: value for key, value in facets.items() if key.endswith("_config")}
     front = {"table": name, **front, **more}
@@ -103,50 +103,50 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
         yield from (f"{where}{note}" for note in _sameness_notes(one))
 
 
-def _sameness_notes(found: Aggregate) -> Iterator[str]:
+def _sameness_notes(averages: Aggregate) -> Iterator[str]:
     """Name rows that deployed after the request what they had before it, or what another row deployed."""
-    cells = found.chosen[found.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
     counts = Counter(cells["row"])
     for row, number in sorted(Counter(cells.loc[cells["unchanged"].fillna(False), "row"]).items()):
         yield f"{row}: unchanged: forgetting changed no parameter in {number} of {counts[row]} repetitions."
     shared: Counter[tuple[str, str]] = Counter()
     for _, same in cells[cells["deployed"] != ""].groupby([*UNIT, "deployed"], sort=True):
-        first, *others = sorted(same["row"], key=found.group.rows.index)
+        first, *others = sorted(same["row"], key=averages.group.rows.index)
         shared.update((other, first) for other in others)
     for (row, first), number in sorted(shared.items()):
         yield f"{row}: same_as {first}: both deployed the same parameters in {number} of {counts[row]} repetitions."
 
 
-def _foreign_torch(found: Aggregate) -> dict[str, str]:
+def _foreign_torch(averages: Aggregate) -> dict[str, str]:
     """Name the rows that ran with other versions of torch than most records of the table."""
-    ok = found.chosen[found.chosen["status"] == "ok"]
+    ok = averages.chosen[averages.chosen["status"] == "ok"]
     counts = ok["torch"].value_counts()
     if len(counts) < 2:
         return {}
     most = min(counts.index, key=lambda version: (-int(counts[version]), version))
     versions = {row: sorted(set(part["torch"])) for row, part in ok.groupby("row")}
-    return {str(row): ", ".join(found) for row, found in versions.items() if found != [most]}
+    return {str(row): ", ".join(averages) for row, averages in versions.items() if averages != [most]}
 
 
 def _settings_digest(cells: Sequence[Aggregate]) -> str:
     """Hash what the records of a table were asked to do: two tables with one digest compare the same cells."""
     asked = []
-    for found in cells:
-        facets = found.group.facets
+    for averages in cells:
+        facets = averages.group.facets
         shared = {name: value for name, value in facets.items() if name.endswith("_config")}
         shared |= {name: facets[name] for name in ("dataset_sha256", "device")}
-        asked.append(canonical([shared, sorted(set(found.group.frame["method_config"]))]))
+        asked.append(canonical([shared, sorted(set(averages.group.frame["method_config"]))]))
     return hashlib.sha256(canonical(sorted(asked)).encode()).hexdigest()
 
 
 def _components(cells: Sequence[Aggregate]) -> str:
     configs = {
         config
-        for found in cells
+        for averages in cells
         for config in (
-            found.group.facets["dataset_config"],
-            found.group.facets["model_config"],
-            *found.group.frame["method_config"],
+            averages.group.facets["dataset_config"],
+            averages.group.facets["model_config"],
+            *averages.group.frame["method_config"],
         )
     }
     named = {pair for config in configs for pair in _versions(json.loads(config))}
@@ -163,8 +163,8 @@ def _versions(tree: Any) -> Iterator[tuple[str, str]]:
 
 
 def _packages(chosen: pd.DataFrame) -> str:
-    said = []
+    texts = []
     for name in ("unlearnbench", "torch"):
         versions = sorted(set(chosen[name]) - {""})
-        said.append(f"{name} {', '.join(versions) or 'not recorded'}")
-    return "; ".join(said)
+        texts.append(f"{name} {', '.join(versions) or 'not recorded'}")
+    return "; ".join(texts)

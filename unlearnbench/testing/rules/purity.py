@@ -77,11 +77,11 @@ def reproducible(
     other_seed_first: bool = False,
     own_promise: str = "the global random generators are neither read nor changed",
 ) -> tuple[Rule, Rule]:
-    """Make the rules `same-answer` (equal random states give equal answers) and `own-chance` (of no global generator).
+    """Make the rules `same-answer` (equal random states, equal answers) and `own-generator` (no global generator).
 
     Promise, fault, remedy and toys are those of `same-answer`, but for `own_promise`; `{}` in the
     fault stands for the difference. `other_seed_first`: an equal answer with the other seed, which
-    `own-chance` computes anyway, is enough; this saves a call where one takes long.
+    `own-generator` computes anyway, is enough; this saves a call where one takes long.
     """
     own_remedy = 'Draw from task.generator("role", ...) alone, and never seed globally.'
 
@@ -105,7 +105,7 @@ def reproducible(
                 raise Skipped("it differs with equal random states, too")
             yield Fault(f"Its answer depends on the global random state: {differs}.", own_remedy)
 
-    return Rule("same-answer", promise, same, toys), Rule("own-chance", own_promise, own)
+    return Rule("same-answer", promise, same, toys), Rule("own-generator", own_promise, own)
 
 
 def unchanged_graph(
