@@ -43,7 +43,7 @@ class Tally(Unlearner):
         """Rows, penalty, solver, smoothing."""
 
         hops: int = Field(default=0, ge=0, description="Hops over which rows are averaged; 0: a node's own row.")
-        hops_mode: Mode = Field(default="last", description="Rows after the last hop, or those of all side by side.")
+        hops_mode: Mode = Field(default="all", description="Rows after the last hop, or those of all side by side.")
         normalisation: Normalisation = Field(
             default="random-walk", description="Mean over neighbours, or weighted by degree: changes one hop more."
         )

@@ -25,8 +25,8 @@ WAYS = [
     "tally",
     "tally[solver=rows]",
     "tally[hops=1]",
-    "tally[hops=2]",
-    "tally[hops=2,hops_mode=all,normalisation=sym]",
+    "tally[hops=2,hops_mode=last]",
+    "tally[hops=2,normalisation=sym]",
     "tally[hops=1,solver=rows]",
     "tally[class_weight=balanced,ridge=gcv]",
     "tally[class_weight=balanced,solver=rows]",
@@ -271,8 +271,8 @@ def test_the_solver_is_chosen_by_the_number_of_columns():
     assert chosen("tally") is FromSums
     assert chosen("tally", 1025) is FromRows
     assert chosen("tally[random=relu,width=30]", 1025) is FromSums
-    assert chosen("tally[hops=2,hops_mode=all]", 400) is FromRows
-    assert chosen("tally[hops=2]", 400) is FromSums
+    assert chosen("tally[hops=2]", 400) is FromRows
+    assert chosen("tally[hops=2,hops_mode=last]", 400) is FromSums
 
 
 def test_cross_validation_needs_sums():
