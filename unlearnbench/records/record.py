@@ -95,6 +95,9 @@ class Record(BaseModel):
     claim: dict[str, str] | None = Field(default=None, description="What the method says of its forgetting, and why.")
     partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
     digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
+    predictions_digest: str | None = Field(
+        default=None, description="SHA-256 of the stored predictions; absent in old records and where there are none."
+    )
     audit: dict[str, Any] | None = Field(
         default=None,
         description="What an audit found: verdict, scores, details, notes; only in the record of an audit.",
@@ -178,8 +181,9 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
         plain = self.model_dump(mode="json", by_alias=True)
-        if self.audit is None:
-            del plain["audit"]
+        for name in ("audit", "predictions_digest"):
+            if plain[name] is None:
+                del plain[name]
         plain["checksum"] = _checksum(plain)
         return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
 

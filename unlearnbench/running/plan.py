@@ -89,8 +89,10 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
         for cell in made:
             cells.setdefault(cell.key, cell)
     machine = describe_machine()
-    versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    context = RunContext(device, first.threads, machine["id"], metrics, versions, deterministic=first.deterministic)
+    # Those that every method of the run has: a record shows which ones belong to it.
+    repetitions = sorted(set.intersection(*(set(each.repetition_numbers()) for each in configs)))
+    origin = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator, "repetitions": repetitions}
+    context = RunContext(device, first.threads, machine["id"], metrics, origin, deterministic=first.deterministic)
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out

@@ -14,7 +14,7 @@ from unlearnbench import seeds
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
-from unlearnbench.measure.digests import digests, is_finite, relative_change
+from unlearnbench.measure.digests import digests, is_finite, predictions_digest, relative_change
 from unlearnbench.metrics.scoring import score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
@@ -125,6 +125,7 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         outcome.notes.append("unchanged: forgetting changed no parameter.")
     finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
+    outcome.fields["predictions_digest"] = predictions_digest(outcome.arrays)
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
         return "diverged"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.files import inside, safe_name, write_whole
+from unlearnbench.records.record import Record
 from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS, frame_of, results_root
 from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.report.publish.marks import Marks, RecordName, read_marks, recomputed_columns
 from unlearnbench.report.tables.audits import audit_frame_of, raw
 from unlearnbench.report.tables.render import csv_text
 from unlearnbench.statistics.averages import mean
@@ -31,8 +33,9 @@ def build(results: Path, out: Path) -> list[Path]:
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
-    row per score of an audit. Files of an earlier
-    leaderboard that would not be written now are removed. The paths come back in the order of names.
+    row per score of an audit. Where records were computed again (`marks`), rows count them and name the machines.
+    Files of an earlier leaderboard that would not be written now are removed. The paths come back in the
+    order of names.
 
     Raises:
         NothingMatchedError: There is no record.
@@ -51,14 +54,20 @@ def build(results: Path, out: Path) -> list[Path]:
 
 
 def verify(results: Path, out: Path) -> None:
-    """Check that a leaderboard is what its records give.
+    """Check that a leaderboard is what its records give, with or without what was computed again.
 
     Raises:
         NothingMatchedError: There is no record.
         UnlearnbenchError: Names the first file that is missing, too many or different, and the line.
     """
-    files = contents(results)
     standing = _standing(out)
+    try:
+        _compare(contents(results, with_marks=False), standing, out)
+    except UnlearnbenchError:
+        _compare(contents(results), standing, out)
+
+
+def _compare(files: Mapping[str, bytes], standing: Sequence[str], out: Path) -> None:
     for name in sorted({*files, *standing}):
         if name not in standing:
             raise UnlearnbenchError(f"{out / name} is missing.", _REMEDY)
@@ -69,7 +78,7 @@ def verify(results: Path, out: Path) -> None:
             raise UnlearnbenchError(f"{out / name}, line {_first_difference(found, files[name])}.", _REMEDY)
 
 
-def contents(results: Path) -> dict[str, bytes]:
+def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
     """Make the files of the leaderboard in memory: path below its folder to content."""
     root = results_root(results)
     whole = list(read_records(root))
@@ -81,10 +90,12 @@ def contents(results: Path) -> dict[str, bytes]:
     records = [record for record in whole if not record.is_audit]
     if records:
         found = [aggregate(group) for group in group_records(frame_of(records))]
+        marks = read_marks(root) if with_marks else {}
+        by_name = {(record.machine, record.key): record for record in records} if marks else {}
         by_file: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
         for one in found:
             protocol, dataset = (safe_name(one.group.facets[name]) for name in ("protocol", "dataset"))
-            by_file[f"{protocol}/{dataset}.csv"].append(_rows(one))
+            by_file[f"{protocol}/{dataset}.csv"].append(_rows(one, by_name, marks))
         texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
         texts[OVERALL] = csv_text(_overall(found))
     return {name: texts[name].encode("utf-8") for name in sorted(texts)}
@@ -113,10 +124,12 @@ def _facets(one: Aggregate) -> dict[str, str]:
     }
 
 
-def _rows(one: Aggregate) -> pd.DataFrame:
+def _rows(one: Aggregate, records: Mapping[RecordName, Record], marks: Marks) -> pd.DataFrame:
     facets = one.group.facets
     ok = one.chosen[one.chosen["status"] == "ok"]
     torch = {str(name): " ".join(sorted(set(part["torch"]))) for name, part in ok.groupby("row")}
+    chosen = one.chosen.drop_duplicates(["machine", "key"])
+    names = {str(name): list(zip(part["machine"], part["key"], strict=True)) for name, part in chosen.groupby("row")}
     spread = ("mean", "sd")
     times = [f"{name}_{stat}" for name in ("unlearn_seconds", "partition_seconds", "train_seconds") for stat in spread]
     times += ["times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"]
@@ -130,6 +143,8 @@ def _rows(one: Aggregate) -> pd.DataFrame:
             line |= {f"{metric}_{stat}": row[f"{metric}_{view}_{stat}"] for metric in METRICS for stat in spread}
             line |= {name: row[name] for name in times}
             line |= {"time_machine": one.machine, "torch": torch.get(row["method"], "")}
+            if marks:
+                line |= recomputed_columns((records[name] for name in names[row["method"]]), marks)
             line |= {name: facets[name] for name in ("dataset_config", "model_config")}
             rows.append({**line, "method_config": row["method_config"]})
     return pd.DataFrame(rows)
