@@ -77,8 +77,7 @@ class GraphEditor(Unlearner):
             reached = former.ids[changed_rows(former, request, self._steps, self.params.normalisation)]
             left = reached[retained.graph.contains(reached)]
             inverse = None
-            # Above this number the inner matrix is the larger one.
-            if len(reached) + len(left) <= len(self._inverse):
+            if not ridge.is_cheaper_afresh(len(reached) + len(left), retained.graph.num_nodes, len(self._inverse)):
                 gone, gone_y = self._sample(former, reached)
                 come, come_y = self._sample(retained.graph, left)
                 inverse = ridge.exchanged(self._inverse, gone, come)
