@@ -24,6 +24,8 @@ def basis(features: Tensor) -> Tensor:
     order = torch.from_numpy(pivots).long().to(features.device) - 1
     if left is features:
         return features[order[:rank]]
+    if rank == len(left):
+        return torch.eye(rank).to(features)
     lower = torch.from_numpy(factor).to(features).tril()[:, :rank]
     result = torch.empty_like(lower.T)
     result[:, order] = torch.linalg.solve_triangular(lower[:rank].T, lower.T, upper=True)
