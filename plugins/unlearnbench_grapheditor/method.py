@@ -48,9 +48,9 @@ class GraphEditor(Unlearner):
     class Params(ComponentParams):
         """The regression, the propagation and the fine-tuning."""
 
-        lam: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="Ridge penalty; not per node.")
+        lam: float = Field(default=0.1, gt=0, allow_inf_nan=False, description="Ridge penalty; not per node.")
         normalisation: Normalisation = Field(
-            default="mean", description="Propagate the mean of neighbours, or as the model sgc does."
+            default="symmetric", description="Propagate as the model sgc does, or the mean of neighbours."
         )
         finetune: int = Field(default=0, ge=0, description="Steps of L-BFGS on the cross-entropy, afterwards.")
 

@@ -39,9 +39,9 @@ class Projector(Unlearner):
     class Params(ComponentParams):
         """The training, the propagation and the fine-tuning."""
 
-        lam: float = Field(default=1e-4, ge=0, allow_inf_nan=False, description="L2 penalty of the mean loss.")
+        lam: float = Field(default=1e-5, ge=0, allow_inf_nan=False, description="L2 penalty of the mean loss.")
         normalisation: Normalisation = Field(
-            default="mean", description="Propagate the mean of neighbours, or as the model sgc does."
+            default="symmetric", description="Propagate as the model sgc does, or the mean of neighbours."
         )
         finetune: int = Field(default=5, ge=0, description="Steps of L-BFGS on the retained nodes after a projection.")
 
