@@ -98,6 +98,10 @@ class Spec:
             if isinstance(value, Spec):
                 yield key, value
 
+    def innermost(self) -> Spec:
+        """Return the component inside a wrapper, a component with a part of its own kind; else this one."""
+        return next((chosen.innermost() for _, chosen in self.parts() if chosen.kind == self.kind), self)
+
     def distributions(self) -> set[str]:
         """Return the distributions it and its parts come from."""
         return {self.distribution}.union(*(chosen.distributions() for _, chosen in self.parts())) - {""}

@@ -63,7 +63,7 @@ def test_the_frame_of_a_real_run_has_every_time(tmp_path):
     unlearnbench.run(["sisa"], out=tmp_path, reference=False, **QUICK)
     frame = unlearnbench.load_records(tmp_path)
     for name in ("partition", "train", "aggregate", "fit", "unlearn", "unlearn_locate", "unlearn_retrain",
-                 "unlearn_aggregate", "first_predict", "second_predict"):  # fmt: skip
+                 "unlearn_aggregate", "first_predict", "second_predict", "full_predict"):  # fmt: skip
         assert bool((frame[f"{name}_seconds"] >= 0).all()), name
     assert bool((frame["unlearn_peak_rss_mib"] > 0).all())
 

@@ -65,6 +65,9 @@ def failed(finding):
             "graphrevoker[num_shards=4,partitioner.epochs=3,aggregator.epochs=1,aggregator.sample=12]",
             "exact-given-partition (content)",
         ),
+        ("smoothed[method=retrain]", "exact"),
+        ("smoothed[method=sisa[num_shards=4,partitioner=hash]]", "exact"),
+        ("smoothed[method=sisa[num_shards=4]]", "exact-given-partition (ids)"),
         ("shards", "exact"),
         ("linear", "exact"),
     ],
@@ -122,6 +125,14 @@ NAMED = {
     "retrains-in-predict": {
         "predict": r"^predict\(\) did work of forgetting: its state differs in aggregator, members/003, members/005$",
         "counterfactual": r"members/003 \(has the bits from before the request\)",
+    },
+    "keeps-anchors": {
+        "counterfactual": r"^state differs in anchors \(has the bits from before the request\)",
+        "content": "the labels of forgotten nodes$",
+    },
+    "weighs-by-old-labels": {
+        "counterfactual": "^answers differ .* though the state is equal",
+        "content": "the labels of forgotten nodes$",
     },
     "restless": {"repeats": "though the state is equal; asked twice, its answers differ"},
 }

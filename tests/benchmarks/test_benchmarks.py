@@ -4,6 +4,7 @@ import importlib
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from unlearnbench.gnn.layout import Ragged
 from unlearnbench.gnn.ragged import ragged_product
 from unlearnbench.gnn.sparse import from_dense
 from unlearnbench.gnn.zoo import GCN
+from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
@@ -333,3 +335,46 @@ def test_a_step_that_ends_badly_ends_the_benchmark(script, tmp_path, monkeypatch
     with pytest.raises(SystemExit, match=r"make.*ended with 3"):
         products.main(["--folder", str(tmp_path)])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_controls_of_smoothing_change_one_thing_each(script):
+    controls = script("smoothing_controls")
+    graph = toy_graph(num_nodes=60, edges=90)
+    made = {name: change(graph) for name, change in controls.CONTROLS.items()}
+    parts = {
+        name: {part for part in ("x", "y", "edge_index") if not torch.equal(getattr(graph, part), getattr(one, part))}
+        for name, one in made.items()
+    }
+    assert parts == {
+        "none": set(), "labels": {"y"}, "features": {"x"}, "edges": {"edge_index"}, "both": {"x", "edge_index"},
+    }  # fmt: skip
+    assert torch.equal(made["labels"].y.sort().values, graph.y.sort().values)
+    assert torch.equal(made["features"].x.sort(dim=0).values, graph.x.sort(dim=0).values)
+    assert made["edges"].num_edges == 0
+    partly = replace(graph, y=torch.where(torch.arange(60) < 20, -1, graph.y))
+    assert torch.equal(controls.CONTROLS["labels"](partly).y < 0, partly.y < 0)
+
+
+def test_homophily_and_majority_leave_nodes_without_a_label_out(script):
+    controls = script("smoothing_controls")
+    y, pairs = torch.tensor([0, 0, 1, -1, 0]), torch.tensor([[0, 0, 3, 2], [1, 2, 0, 4]])
+    graph = Graph(torch.zeros(5, 2), y, torch.cat([pairs, pairs.flip(0)], dim=1), torch.arange(5), 2)
+    assert controls.homophily(graph) == pytest.approx(1 / 3)
+    assert controls.majority(graph) == pytest.approx(3 / 4)
+
+
+def test_without_information_smoothing_has_none_to_give(script, monkeypatch, capsys):
+    controls = script("smoothing_controls")
+    asked = ["--datasets", "sbm[num_nodes=300,num_edges=1500,homophily=0.9,signal=3]", "actor", "--repetitions", "2"]
+    asked += ["--epochs", "20", "--methods", "retrain", "smoothed[method=retrain]"]
+    monkeypatch.setattr("sys.argv", ["smoothing_controls.py", *asked, "--controls", "none", "labels", "both"])
+    controls.main()
+    notice, head, *lines = capsys.readouterr().out.splitlines()
+    assert notice.startswith("# left out: Dataset actor")
+    rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+    full = {(row["control"], row["method"]): float(row["full"]) for row in rows}
+    assert {row["n"] for row in rows} == {"2"}
+    for method in ("retrain", "smoothed[method=retrain]"):
+        assert full["none", method] > 80
+        assert full["labels", method] < 45
+        assert full["both", method] < 45

@@ -89,6 +89,44 @@ def test_the_reference_stands_outside() -> None:
     assert list(alone.shown["shard: p"]) == list(shown.shown["shard: p"][1:])
 
 
+def smoothed(method: str) -> dict[str, Any]:
+    part = {"name": method, "version": 1, "params": {}}
+    return {"label": f"smoothed[method={method}]", "params": {"method": part, "share": 0.5, "rounds": 15}}
+
+
+def test_retrain_within_another_method_stands_outside_too_and_times_are_relative_to_retrain_alone() -> None:
+    made = [
+        records("smoothed", [0.99] * 6, **smoothed("retrain"), seconds=2.0),
+        records("smoothed", BEST, **smoothed("sisa"), seconds=3.0),
+        records("retrain", RETRAIN, seconds=1.0),
+        records("a", NEAR, seconds=4.0),
+    ]
+    shown = table("comparison", *made)
+    assert list(shown.shown["method"]) == ["retrain", "smoothed[method=retrain]", "a", "smoothed[method=sisa]"]
+    assert raw(shown, "a")["best"] == "smoothed[method=sisa]"
+    for name in ("retrain", "smoothed[method=retrain]"):
+        assert not raw(shown, name)["is_ranked"]
+        assert cell(shown, name, "shard: to best") == ""
+    assert noted(shown, "Retrain in several forms, none of them ranked: retrain, smoothed[method=retrain].")
+    times = table("time", *made)
+    ratios = {name: cell(times, name, "relative to Retrain") for name in times.shown["method"]}
+    assert ratios == {
+        "retrain": "1.00", "smoothed[method=retrain]": "2.00", "a": "4.00", "smoothed[method=sisa]": "3.00",
+    }  # fmt: skip
+    apart = table("equivalence", *made)
+    assert "smoothed[method=retrain]" in set(apart.shown["method"])
+
+
+def test_a_time_to_predict_has_a_column_where_it_was_measured() -> None:
+    phases = [{"name": "unlearn", "seconds": 1.0}, {"name": "predict-full", "seconds": 0.25}]
+    old, new = records("retrain", RETRAIN), records("a", BEST, phases=phases)
+    assert "predict full s" not in table("time", old).shown
+    shown = table("time", old, new)
+    assert (cell(shown, "retrain", "predict full s"), cell(shown, "a", "predict full s")) == ("", "0.250 ± 0.000")
+    assert noted(shown, "not part of unlearn s")
+    assert "predict full s" not in table("summary", old, new).shown
+
+
 def test_views_have_a_best_each() -> None:
     turned = [make_record("b", r, shard=near, full=0.9) for r, near in enumerate(NEAR)]
     shown = table("comparison", records("a", BEST), turned)

@@ -98,6 +98,14 @@ def test_names_are_those_of_run_and_retrain_stays(catalogue: Catalogue) -> None:
     assert methods(part) == {"retrain", "sisa"}
 
 
+def test_the_references_of_a_method_stay_with_it(catalogue: Catalogue) -> None:
+    made = records(
+        catalogue, methods=["smoothed", "smoothed[share=0.3]", "gif"], datasets="cora", models="gcn", repetitions=1
+    )
+    asked = select(frame_of(made), Selection(methods=["smoothed[method=sisa]"]), catalogue)
+    assert methods(asked) == {"retrain", "smoothed[method=retrain]", "smoothed[method=sisa]"}
+
+
 def test_a_method_that_nobody_brings_here_is_told_by_its_name(catalogue: Catalogue) -> None:
     frame = frame_of([make_record("theirs"), make_record("retrain")])
     assert methods(select(frame, Selection(methods=["theirs"]), catalogue)) == {"theirs", "retrain"}

@@ -33,6 +33,7 @@ METHODS = (
     "graphrevoker[preset=released]",
     "graphrevoker[sem_weight=0]",
     "sharded[partitioner=bekm[slack=0.2,capacity=paper],aggregator=attention]",
+    "smoothed[method=sisa[partitioner=hash,num_shards=3],share=0.25]",
     "unlearnbench:gif[damp=0.125]",
     "idea",
 )

@@ -68,3 +68,5 @@ def test_digests_and_the_relative_change_by_hand():
     assert [name for name in first if first[name] != second[name]] == ["members/001"]
     assert relative_change(before, after) == pytest.approx(3 / math.sqrt(25 + 2 + 1))
     assert relative_change(before, before) == 0.0
+    ids = torch.arange(1000)
+    assert relative_change({**before, "ids": ids}, {**after, "ids": ids}) == relative_change(before, after)

@@ -18,7 +18,7 @@ __all__ = ["command", "install"]
 # What the harness times of every method; what a method names inside `fit` and `unlearn` is its own.
 HARNESS = [
     "fit", "evaluate", "unlearn", "state-first", "state-second", "evaluate",
-    "predict-first", "predict-second", "evaluate",
+    "predict-first", "predict-second", "predict-full", "evaluate",
 ]  # fmt: skip
 CATALOGUE = load_catalogue(only=["unlearnbench"])
 INSIDE_FIT = {"partition", "train", "aggregate"}

@@ -26,7 +26,8 @@ def test_a_cell_of_a_sharded_method_has_everything_a_record_promises():
     assert names == [
         "fit", "partition", "train", "aggregate", "evaluate",
         "unlearn", "unlearn/locate", "unlearn/retrain", "unlearn/aggregate",
-        "state-first", "state-second", "evaluate", "predict-first", "predict-second", "evaluate",
+        "state-first", "state-second", "evaluate", "predict-first", "predict-second",
+        "predict-full", "evaluate",
     ]  # fmt: skip
     assert all(phase["peak_gpu_mib"] is None for phase in record.phases)
     assert record.requests[0]["count"] == len(arrays["forgotten"]) == 4

@@ -12,6 +12,7 @@ from unlearnbench.gnn import train_networks
 from unlearnbench.protocol import Request
 from unlearnbench.unlearning import Claim, PostHoc, Sharded, Unlearner
 from unlearnbench.unlearning.aggregation import sample_of
+from unlearnbench_smoothed.method import Smoothed
 
 
 class Shards(Sharded):
@@ -343,10 +344,45 @@ class Restless(Linear):
         return torch.log_softmax(super().predict(query) + torch.rand(()) * torch.arange(3.0), dim=1)
 
 
+class KeepsAnchors(Smoothed):
+    """Keeps the labels of forgotten nodes, and leaves them out when it is asked."""
+
+    name = "keeps-anchors"
+
+    class Params(Smoothed.Params):
+        method: Spec = part("unlearner", "retrain", "Whose predictions are smoothed.")
+
+    def _anchor(self, task):
+        if not hasattr(self, "_ids"):
+            super()._anchor(task)
+
+    def predict(self, query):
+        held = self._ids, self._labels
+        retained = torch.isin(self._ids, query.retained)
+        self._ids, self._labels = self._ids[retained], self._labels[retained]
+        answer = super().predict(query)
+        self._ids, self._labels = held
+        return answer
+
+
+class WeighsByOldLabels(KeepsAnchors):
+    """Drops the labels of forgotten nodes, but still weighs classes by how often it first saw each."""
+
+    name = "weighs-by-old-labels"
+
+    def _anchor(self, task):
+        if not hasattr(self, "_often"):
+            self._often = torch.bincount(task.graph.y, minlength=task.graph.num_classes) + 1
+        Smoothed._anchor(self, task)
+
+    def predict(self, query):
+        return torch.log_softmax(super().predict(query) + self._often.log(), dim=1)
+
+
 RIGHT = [Shards, Linear, Vague]
 WRONG = [
     *(KeepsOneInU, ReusesOneMember, OldDegrees, SkipsOne, TakesPositionsForIds, CachesARow, KeepsTheOptimiser),
     *(DrawsUFromTheOldList, ScoresTheOldMembers, LearnsFromTheOldMembers, SeedsFromTheStack),
     *(ForgetsFeaturesNotEdges, ForgetsEdgesOfANeighbour, LeavesALabel, WarmStarts, NoopThatClaims),
-    *(DeclaresItsAggregator, RetrainsInPredict, Restless),
+    *(DeclaresItsAggregator, RetrainsInPredict, Restless, KeepsAnchors, WeighsByOldLabels),
 ]

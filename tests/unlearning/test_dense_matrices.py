@@ -86,7 +86,7 @@ def test_no_partitioner_makes_a_table_of_all_pairs(name: str) -> None:
 def test_no_method_makes_a_table_of_all_pairs(name: str) -> None:
     cls = CATALOGUE.load(CATALOGUE.find("unlearner", name))
     sharded = "num_shards" in cls.Params.model_fields
-    quick = {"graphrevoker": "[num_shards=2,partitioner.epochs=2]"}
+    quick = {"graphrevoker": "[num_shards=2,partitioner.epochs=2]", "smoothed": "[num_shards=2]"}
     method = resolve(CATALOGUE, "unlearner", name + (quick.get(name) or ("[num_shards=2]" if sharded else ""))).build()
     model = "gcn" if cls.models is None else min(cls.models)
     task = toy_task(toy_graph(NODES, num_features=16, edges=3 * NODES), model=model, epochs=1)

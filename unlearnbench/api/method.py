@@ -168,7 +168,7 @@ class Method:
         if (nodes is None) == (edges is None):
             raise UsageError("forget() takes nodes or edges.", "Example: forget([3, 7]), forget(edges=[(3, 7)]).")
         kind: Kind = "node" if edges is None else "edge"
-        if kind not in self.spec.cls.forgets:
+        if kind not in self.spec.innermost().cls.forgets:
             raise UsageError(f"{self.spec.label} does not forget {kind}s.", "Its page says what it forgets.")
         if self._requests and self._requests[0].kind != kind:
             raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget either nodes or edges.")

@@ -126,7 +126,8 @@ def describe(spec: Spec) -> dict[str, Any]:
     if spec.kind == "unlearner" and all(need.is_met for _, need in needs):
         method = spec.build()
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
-        described |= {"forgets": sorted(cls.forgets), "models": None if cls.models is None else sorted(cls.models)}
+        described |= {"forgets": sorted(method.forgets)}
+        described |= {"models": None if method.models is None else sorted(method.models)}
     described["parameters"] = list(_parameters(spec))
     described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
     described["default_preset"] = cls.default_preset or None

@@ -33,8 +33,12 @@ def is_finite(state: Mapping[str, Tensor]) -> bool:
 
 
 def relative_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float | None:
-    """Return the norm of the change divided by the norm before, over the parameters in both; None for a norm of 0."""
-    shared = [name for name in before if name in after and before[name].shape == after[name].shape]
+    """Return the norm of the change divided by the norm before; None for a norm of 0.
+
+    Over the parameters in both: floating point, not ids or labels.
+    """
+    real = [name for name in before if before[name].is_floating_point()]
+    shared = [name for name in real if name in after and before[name].shape == after[name].shape]
     change = sum(float((after[name].double() - before[name].double()).square().sum()) for name in shared)
     norm = sum(float(before[name].double().square().sum()) for name in shared)
     return math.sqrt(change / norm) if norm > 0 else None

@@ -180,7 +180,7 @@ def _checked(name: str, cls: type[Any], values: Arguments) -> Any:
         if first["type"] == "missing":
             what = f"{name}: {key!r} has no default and must be given."
         elif not key:
-            what = f"{name}: {first['msg']}."
+            what = f"{name}: {first['msg'].removeprefix('Value error, ')}."
         else:
             what = f"{name}[{key}={first.get('input')}]: {first['msg']}."
         raise UsageError(what, f"See: unlearnbench show {name}") from None

@@ -36,7 +36,7 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
 
 
 def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
-    """Look the methods of a run up, the reference in front; `num_shards` goes to those that have shards.
+    """Look the methods of a run up, what they are compared with in front; `num_shards` goes to those that have shards.
 
     Raises:
         UsageError: An unknown name or parameter, or a number of shards that reaches no method.
@@ -44,7 +44,7 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     brackets = config.brackets(config.methods)
     specs = [_with_option(catalogue, "unlearner", bracket, "num_shards", config.num_shards) for bracket in brackets]
     reached = config.num_shards is None or any(
-        hasattr(spec.params, "num_shards") and "num_shards" not in bracket.arguments
+        hasattr(spec.innermost().params, "num_shards") and not _sets(bracket, "num_shards")
         for spec, bracket in zip(specs, brackets, strict=True)
     )
     if specs and not reached:
@@ -53,16 +53,30 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
             "Only sharded methods have shards, and a number in a method's bracket wins. Leave `num_shards` out.",
         )
     if specs and config.reference:
-        specs.insert(0, resolve(catalogue, "unlearner", REFERENCE))
+        specs = [resolve(catalogue, "unlearner", REFERENCE), *references_of(specs, catalogue), *specs]
     return without_duplicates(specs)
+
+
+def references_of(methods: Sequence[Spec], catalogue: Catalogue) -> list[Spec]:
+    """Look up the methods that some methods are compared with, apart from Retrain."""
+    brackets = [bracket for spec in methods for bracket in spec.cls.references(spec.params)]
+    return [resolve(catalogue, "unlearner", bracket) for bracket in brackets]
 
 
 def _with_option(catalogue: Catalogue, kind: str, bracket: Bracket, key: str, value: object) -> Spec:
     """Resolve a bracket; a component with the parameter `key` gets the value unless its bracket sets it."""
     spec = resolve(catalogue, kind, bracket)
-    if value is None or not hasattr(spec.params, key):
+    if value is None or not hasattr(spec.innermost().params, key) or _sets(bracket, key):
         return spec
     return resolve(catalogue, kind, Bracket(bracket.name, {key: str(value), **bracket.arguments}))
+
+
+def _sets(bracket: Bracket, key: str) -> bool:
+    """Whether a bracket, or one inside it, sets a parameter."""
+    return any(
+        name.rpartition(".")[2] == key or (isinstance(inner, Bracket) and _sets(inner, key))
+        for name, inner in bracket.arguments.items()
+    )
 
 
 def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -151,9 +165,9 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
         kind = cell.protocol.forget.kind
-        if kind not in cell.method.cls.forgets:
+        if kind not in cell.method.innermost().cls.forgets:
             raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
-        num_shards = getattr(cell.method.params, "num_shards", 1)
+        num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
                 f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
@@ -167,7 +181,7 @@ def _check_models(cells: Sequence[Cell]) -> None:
     for cell in cells:
         models.setdefault(cell.method.label, set()).add(cell.model.name)
     for cell in cells:
-        fit, asked = cell.method.cls.models, models[cell.method.label]
+        fit, asked = cell.method.innermost().cls.models, models[cell.method.label]
         if fit is not None and not fit & asked:
             raise UsageError(
                 f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",

@@ -1,4 +1,4 @@
-"""What methods are built from: their base classes, partitioning, aggregation and influence steps."""
+"""What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
 from unlearnbench.graph.neighbours import hop_distance, neighbours
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
@@ -21,6 +21,7 @@ from unlearnbench.unlearning.partitioning import (
 )
 from unlearnbench.unlearning.posthoc import PostHoc
 from unlearnbench.unlearning.sharded import Sharded
+from unlearnbench.unlearning.smoothing import smooth
 
 __all__ = [
     "LINEAR_MODEL",
@@ -47,5 +48,6 @@ __all__ = [
     "propagated",
     "propagation_steps",
     "shard_bounds",
+    "smooth",
     "softmax_regression",
 ]

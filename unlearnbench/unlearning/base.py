@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -51,6 +51,15 @@ class Unlearner(Component, ABC):
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
     models: ClassVar[frozenset[str] | None] = None
     deletes_at_inference: bool = True
+
+    @classmethod
+    def references(cls, params: Any) -> Sequence[str]:
+        """Return brackets of methods that a run adds to this one, as it adds Retrain, for tables to compare with.
+
+        Args:
+            params: An instance of the class's own `Params`.
+        """
+        return ()
 
     @abstractmethod
     def fit(self, task: Task) -> None:

@@ -81,7 +81,7 @@ class PartitionLeakage(Audit):
 
     def unfit(self, method: Spec) -> str:
         """Apply only to methods with a partition of more than one shard."""
-        params = method.params
+        params: Any = method.innermost().params
         if not isinstance(getattr(params, "partitioner", None), Spec) or not hasattr(params, "num_shards"):
             return "it keeps no partition."
         if params.num_shards < 2:
@@ -107,7 +107,7 @@ class PartitionLeakage(Audit):
         if found < FEWEST:
             reason = f"Only {found} training nodes have two neighbours or more, {FEWEST} are needed."
             return Finding("cannot tell", (Score("auc", "independent seeds", None, note=reason),), notes=(reason,))
-        method: Any = subject.cell.method.params
+        method: Any = subject.cell.method.innermost().params
         deal = dealer(subject, SIDE)
         features, planted = see(
             graph, worlds, deal, method.num_shards, params.matched, PLANTED, rng.generator("matched and planted")
@@ -202,7 +202,7 @@ def dealer(subject: Subject, side: str) -> Deal:
 
     Seeds of different sides are independent.
     """
-    method: Any = subject.cell.method.params
+    method: Any = subject.cell.method.innermost().params
 
     def deal(absent: Tensor, number: int) -> Tensor:
         task = subject.task(number, side)

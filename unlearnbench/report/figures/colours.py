@@ -28,6 +28,7 @@ PALETTE = (
     "#CC79A7",
     "#D55E00",
     "#E69F00",
+    "#332288",
 )
 """Colours of methods that announce no look."""
 

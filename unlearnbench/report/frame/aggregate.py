@@ -99,6 +99,10 @@ def _costs(timed: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
     for name in TIMES:
         values = known(timed[name])
         columns[f"{name}_mean"], columns[f"{name}_sd"] = mean(values), sample_sd(values)
+    # Records of earlier releases do not have it.
+    if timed["full_predict_seconds"].notna().any():
+        values = known(timed["full_predict_seconds"])
+        columns |= {"full_predict_seconds_mean": mean(values), "full_predict_seconds_sd": sample_sd(values)}
     for name in MEMORY:
         columns[name] = mean(known(timed[name]))
     for name in COUNTS:

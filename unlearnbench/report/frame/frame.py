@@ -30,6 +30,7 @@ PHASE_SECONDS = {
     "unlearn_aggregate_seconds": ("unlearn/aggregate",),
     "first_predict_seconds": ("predict-first",),
     "second_predict_seconds": ("predict-second",),
+    "full_predict_seconds": ("predict-full",),
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
 FIT_PHASES = ("fit", "partition", "train", "aggregate")

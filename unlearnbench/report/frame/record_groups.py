@@ -76,11 +76,22 @@ def _config(facets: Mapping[str, str]) -> dict[str, Any]:
 def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> RecordGroup:
     methods = part[["method_config", "method", "method_name"]].drop_duplicates("method_config")
     rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
-    is_reference = dict(zip(methods["method_config"], methods["method_name"] == REFERENCE, strict=True))
-    order = sorted(rows, key=lambda config: (not is_reference[config], rows[config]))
+    order = sorted(rows, key=lambda config: (_distance(config), rows[config]))
     return RecordGroup(
         name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
     )
+
+
+def retrains(method_config: str) -> bool:
+    """Whether a method is Retrain, perhaps within another component that changes its predictions alone."""
+    return _distance(method_config) < 2
+
+
+def _distance(method_config: str) -> int:
+    """Return 0 for Retrain, 1 for a method that has it as a part, 2 for any other."""
+    method = json.loads(method_config)
+    parts = [value for value in method.get("params", {}).values() if isinstance(value, dict)]
+    return 0 if method["name"] == REFERENCE else 1 if any(part.get("name") == REFERENCE for part in parts) else 2
 
 
 def narrowed(group: RecordGroup, rows: Collection[str]) -> RecordGroup:

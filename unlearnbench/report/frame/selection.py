@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models
+from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models, references_of
 
 # A dataset's own split is the dataset's affair, and a version that of the records.
 _OF_THE_GRAPH = ("split", "version")
@@ -32,7 +33,7 @@ class Selection:
         experiment: Name of an experiment: the cells that `run --experiment` makes.
         datasets: Names of datasets.
         models: Names of models, or brackets.
-        methods: Methods as `run --methods` takes them; the reference always stays.
+        methods: Methods as `run --methods` takes them; Retrain and their own references stay.
     """
 
     experiment: str = ""
@@ -89,7 +90,19 @@ def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Ca
             guess = f"Did you mean {close[0]}? " if close else ""
             raise NothingMatchedError(f"No record is of {column} {name!r}.", f"{guess}There are: {', '.join(there)}.")
         keep |= rows
-    return keep | (frame["method_name"] == REFERENCE) if column == "method" and "method_name" in frame else keep
+    if column != "method" or "method_name" not in frame:
+        return keep
+    return keep | (frame["method_name"] == REFERENCE) | frame["method_config"].isin(_references(names, catalogue))
+
+
+def _references(methods: Sequence[str], catalogue: Catalogue) -> set[str]:
+    """Return the configurations of what these methods are compared with, of those that are known here."""
+    configs = set[str]()
+    for method in methods:
+        with contextlib.suppress(UsageError):
+            specs = references_of([resolve(catalogue, "unlearner", method)], catalogue)
+            configs |= {canonical(spec.canonical()) for spec in specs}
+    return configs
 
 
 def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) -> pd.Series[bool]:

@@ -57,7 +57,7 @@ class ColumnTable:
 
     Args:
         title: Begins the caption.
-        columns: Those behind the method and n.
+        columns: Those behind the method and n; one that the records know nothing of is left out.
         counted: The column of the raw data that n is read from.
         ranks: Whether the best micro-F1 after the request is marked in each view, with whatever is
             not significantly below it.
@@ -77,14 +77,15 @@ class ColumnTable:
             caption += f"; times and memory of machine {averages.machine}"
         shown = pd.DataFrame({"method": shown_names(averages)})
         shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for _, row in data.iterrows()]
-        for column in self.columns:
+        columns = [column for column in self.columns if column.value in data]
+        for column in columns:
             shown[column.title] = [column.text(row) for _, row in data.iterrows()]
         status = shown_statuses(data)
         if any(status):
             shown["status"] = status
         raw = data.drop(columns=["gpu_reason", "rss_reason"])
         marked, reasons = _ranking(averages) if self.ranks else (frozenset[tuple[int, str]](), ())
-        notes = (*_notes(averages, data, self.columns, has_times), *reasons)
+        notes = (*_notes(averages, data, columns, has_times), *reasons)
         facets = with_facets(name, averages, raw, time_machine=averages.machine)
         return Table(name, caption + ".", shown, facets, notes, marked)
 
@@ -98,6 +99,9 @@ TRAIN = Column("train s", "train_seconds_mean", formatting.seconds, "train_secon
 PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, "partition_seconds_sd", is_time=True)
 RATIO = Column(
     "relative to Retrain", "times_retrain", formatting.ratio, "", True, quiet="ratio_quiet_n", made_of="times_retrain_n"
+)
+PREDICT = Column(
+    "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
 SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)))
@@ -115,7 +119,7 @@ VALIDATION = ColumnTable(
 )
 TIME = ColumnTable(
     "Time to unlearn",
-    (UNLEARN, RATIO, HIT, Column("node-epochs", "node_epochs", formatting.whole), TRAIN, PARTITION),
+    (UNLEARN, RATIO, HIT, Column("node-epochs", "node_epochs", formatting.whole), TRAIN, PARTITION, PREDICT),
     counted="time_n",
 )
 MEMORY = ColumnTable(
@@ -171,6 +175,8 @@ def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
             yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
+    if any(column is PREDICT for column in columns):
+        yield "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
     if len(busy) and any(column.is_time for column in columns):
         counts = ", ".join(

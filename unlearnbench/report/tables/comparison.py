@@ -11,7 +11,7 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores, with_claim
 from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import REFERENCE, reference_row
+from unlearnbench.report.frame.record_groups import reference_row, retrains
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
@@ -77,7 +77,7 @@ class ComparisonTable:
 def compare(averages: Aggregate, view: str, ratio: float) -> Family:
     """Compare the methods of a group with the best of them, in one view."""
     by_row = {row: scores(averages, row, view) for row in averages.group.rows}
-    references = set(averages.group.frame.loc[averages.group.frame["method_name"] == REFERENCE, "row"])
+    references = _references(averages)
     others = [row for row in averages.group.rows if row not in references]
     controls = with_claim(averages, "none")
     ranked = tuple(row for row in others if row not in controls and len(by_row[row]) == averages.group.units)
@@ -92,6 +92,12 @@ def compare(averages: Aggregate, view: str, ratio: float) -> Family:
     close = {row for row, p in adjusted.items() if p is not None and p >= ALPHA}
     may_mark = bool(compared) and averages.group.units >= FEWEST
     return Family(view, ranked, best, to_best, adjusted, frozenset({best, *close}) if may_mark else frozenset())
+
+
+def _references(averages: Aggregate) -> list[str]:
+    """List the rows of Retrain, also of Retrain within another component."""
+    data = averages.data
+    return list(data.loc[data["method_config"].map(retrains), "method"])
 
 
 def noop_notes(averages: Aggregate, ratio: float) -> Iterator[str]:
@@ -160,6 +166,9 @@ def _notes(averages: Aggregate, families: list[Family], formula: str) -> Iterato
         "p: two-sided, after Holm; family: the best against every other ranked method, in one table and one view."
         " Neither the reference nor a method that claims nothing is ranked."
     )
+    references = _references(averages)
+    if len(references) > 1:
+        yield f"Retrain in several forms, none of them ranked: {', '.join(references)}."
     if units < FEWEST:
         yield f"Nothing is marked: fewer than {FEWEST} common repetitions."
     elif any(family.marked for family in families):

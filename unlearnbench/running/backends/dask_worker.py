@@ -123,7 +123,7 @@ def train_members(
             task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo.training), device, todo.seed)
             nodes = tuple(torch.tensor(part).to(device) for part in ids)
             group = ShardGroup(tuple(todo.shards), nodes, to_tensors(extra_state))
-            method = cell.method.build()
+            method = cell.method.innermost().build()
             method.set_extra_state(group.shards, group.extra_state, device)
             trained = train_group(method, task, [task.graph.induced(part) for part in nodes], group)
             return {

@@ -30,9 +30,12 @@ VIEWS = (View.SHARD, View.FULL)
 
 def fitting(spec: Spec, num_shards: int) -> Spec:
     """Return a method with this number of shards; the same one if it has no shards."""
-    if "num_shards" not in type(spec.params).model_fields:
+    if "num_shards" in type(spec.params).model_fields:
+        return replace(spec, params=spec.params.model_copy(update={"num_shards": num_shards}))
+    parts = {key: fitting(chosen, num_shards) for key, chosen in spec.parts() if chosen.kind == spec.kind}
+    if all(chosen is getattr(spec.params, key) for key, chosen in parts.items()):
         return spec
-    return replace(spec, params=spec.params.model_copy(update={"num_shards": num_shards}))
+    return replace(spec, params=spec.params.model_copy(update=parts))
 
 
 @dataclass(frozen=True)
