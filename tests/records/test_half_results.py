@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -117,7 +116,7 @@ def test_a_failed_write_leaves_the_old_record_and_no_temporary(store: Store, mon
     path = store.save(old)
 
     def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "disk full")
+        raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(WriteError, match="disk full"):

@@ -96,7 +96,7 @@ def test_store_clean_removes_what_killed_runs_left_and_lists_it(command: Any, tm
     told = command("store", "clean", "out")
     assert told.code == 0
     assert told.out.splitlines() == [str(left[0].relative_to(tmp_path))]
-    assert "2 younger than 3600 s are left" in told.err
+    assert "2 are left: younger than 3600 s" in told.err
     told = command("store", "clean", "out", "--older-than", "0")
     assert set(told.out.splitlines()) == {str(path.relative_to(tmp_path)) for path in left[1:]}
     assert told.err == ""
