@@ -20,7 +20,8 @@ from typing import IO, Any
 
 import torch
 
-import unlearnbench.audits.exactness.trials  # noqa: F401 - imported once for all forks
+import unlearnbench.audits.exactness.trials
+import unlearnbench.datasets.digits  # noqa: F401 - imported once for all forks, with what scikit-learn needs
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.running.process_guard import seeded_process_state
 
