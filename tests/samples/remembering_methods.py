@@ -1,4 +1,4 @@
-"""Methods that claim to be exact: honest caches, and others that remember or put off what a single run does not show."""
+"""Methods that claim to be exact: honest caches, and others that remember or put off what one run does not show."""
 
 from __future__ import annotations
 

@@ -101,12 +101,15 @@ class _ServerProcess:
             try:
                 process.stdin.write(f"{folder}\n".encode())
                 process.stdin.flush()
-                return process.stdout.readline().decode().strip()
+                ended = process.stdout.readline().decode().strip()
             except BrokenPipeError:
                 return ""
             except BaseException:  # nobody waits for its answer any more
                 self.end()
                 raise
+            if not hasattr(os, "fork"):
+                self.end()
+            return ended
 
     def end(self) -> None:
         """End it, and with it the call it is carrying out."""
