@@ -67,7 +67,9 @@ def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[
     kind, default = _plain(option_types()[name]), option_default(name)
     names = flag.names or (f"--{name.replace('_', '-')}",)
     keywords: dict[str, Any] = {"help": f"{flag.help}{_shown(name, flag, kind, defaults)}", "metavar": flag.metavar}
-    if kind is bool:
+    if kind is bool and default is None:
+        keywords["default"] = None
+    elif kind is bool:
         keywords |= {"is_flag": True, "flag_value": not default, "default": None}
     elif flag.reads:
         keywords["callback"] = getattr(options, flag.reads)

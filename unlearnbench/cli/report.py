@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from unlearnbench.cli import options
+from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.registry.brackets import split_names
 from unlearnbench.registry.builtin import TABLES
@@ -146,7 +147,9 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         source = shlex.quote(str(results)) + wanted.options()
         # Experiments have no audits of their own.
         audits = _audits(results, replace(wanted, experiment=""))
-        click.echo(str(write_page(results, frame, audits, html, source)))
+        with warnings_as_lines():
+            page = write_page(results, frame, audits, html, source)
+        click.echo(str(page))
     if figures:
         for path in write_figures(frame, figures):
             click.echo(str(path))
@@ -154,10 +157,10 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
 
 def _read(load: Callable[[Path], pd.DataFrame], results: Path, wanted: Selection) -> pd.DataFrame:
     """Read the selected records; problems are printed, one line each."""
-    frame = _selected(_quietly(load, results), wanted)
+    frame = _quietly(load, results)
     for problem in frame.attrs.get("problems", ()):
         click.echo(f"warning: {problem}", err=True)
-    return frame
+    return _selected(frame, wanted)
 
 
 def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.execute import Compute, identical
+from unlearnbench.running.execute import Compute, identical, split_by_place
 from unlearnbench.running.plan import Plan, make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress
 from unlearnbench.running.runner import run_cell
@@ -88,6 +88,11 @@ def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     ready = len(plan.cells) - len(plan.wanted)
     there = f", {ready} of them there already" if ready else ""
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
+    plan.isolate_foreign = plan.config.backend == "local"
+    apart = [] if plan.config.is_isolated else split_by_place(plan)[1]
+    if apart:
+        labels = ", ".join(dict.fromkeys(cell.method.label for cell in apart))
+        print(f"note: cells with code of other packages get own processes (--no-isolate): {labels}.", file=sys.stderr)
     records = execute_with_progress(plan, compute)
     left = len(plan.cells) - len(records)
     if left:

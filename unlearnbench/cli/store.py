@@ -47,8 +47,8 @@ def clean(results: Path, older_than: float, unfinished: bool) -> None:
         click.echo(path)
     left = len(temporaries(results))
     if left:
-        hint = f"{left} younger than {older_than:g} s are left: a run may be writing them."
-        click.echo(f"note: {hint} If none runs: --older-than 0.", err=True)
+        hint = f"{left} are left: younger than {older_than:g} s, so that a run may be writing them, or not yours."
+        click.echo(f"note: {hint} If no run writes them: --older-than 0.", err=True)
     going = [folder for folder in unfinished_folders(results) if not is_finished(folder, results)]
     if going:
         hint = "the command that was interrupted goes on from there; --unfinished removes them."

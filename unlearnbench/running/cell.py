@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlearnbench.component import Spec, canonical_json
+from unlearnbench.hookspecs import PROJECT
 from unlearnbench.protocol import Protocol
 from unlearnbench.task import Training
 
@@ -56,6 +57,10 @@ class Cell:
         """Return the distributions of all its components."""
         specs = (self.dataset, self.model, self.method, *([] if self.audit is None else [self.audit]))
         return set().union(*(spec.distributions() for spec in specs))
+
+    def runs_foreign_code(self) -> bool:
+        """Whether its method or its model comes from another distribution than ours."""
+        return not self.method.distributions() | self.model.distributions() <= {PROJECT}
 
     @property
     def dataset_identity(self) -> str:

@@ -67,7 +67,7 @@ class RunConfig(RunOptions):
     @property
     def is_isolated(self) -> bool:
         """Whether each cell has a process of its own."""
-        return self.isolate or self.cell_timeout is not None or self.jobs > 1
+        return self.isolate is True or self.cell_timeout is not None or self.jobs > 1
 
     @field_validator("cell_timeout")
     @classmethod
@@ -104,7 +104,7 @@ class RunConfig(RunOptions):
         if self.backend != "dask":
             raise UsageError("`distribute` members needs a cluster.", "Add `backend` dask and `scheduler` ADDRESS.")
         for flag, is_given in (
-            ("`isolate`", self.isolate),
+            ("`isolate`", self.isolate is True),
             ("`cell_timeout`", self.cell_timeout is not None),
             ("`train` one-by-one", self.train == "one-by-one"),
         ):

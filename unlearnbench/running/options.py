@@ -112,7 +112,12 @@ class RunOptions:
     overwrite: Literal["only-missing", "busy", "never", "always"] = option(
         "only-missing", "What to compute again; busy: also what was timed on a busy machine."
     )
-    isolate: bool = option(False, "Give each cell a process of its own: what ends it ends no other.")
+    isolate: bool | None = option(
+        None,
+        "Give each cell a process of its own, without labels to score with; by default those of methods and models"
+        " from other packages.",
+        names=("--isolate/--no-isolate",),
+    )
     cell_timeout: Annotated[float, Gt(0)] | None = option(
         None, "End a cell that takes longer, starting up included; implies --isolate.", metavar="SECONDS"
     )

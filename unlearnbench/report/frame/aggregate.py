@@ -10,7 +10,14 @@ import pandas as pd
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, known, one_record_a_cell, reference_row
-from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_notes, quiet_records, timed_records
+from unlearnbench.report.frame.timed import (
+    charge_notes,
+    is_quiet,
+    paired_times,
+    quiet_notes,
+    quiet_records,
+    timed_records,
+)
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
 METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1_micro", "val_f1_macro")
@@ -55,7 +62,7 @@ def aggregate(group: RecordGroup) -> Aggregate:
     reference, lack = reference_row(group)
     if lack:
         time_notes.append(f"No ratio: {lack}.")
-    time_notes += quiet_notes(timed)
+    time_notes += [*quiet_notes(timed), *charge_notes(timed)]
     rows = []
     for name in group.rows:
         cells = chosen[chosen["row"] == name]

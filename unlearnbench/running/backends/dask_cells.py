@@ -14,10 +14,17 @@ from uuid import uuid4
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import Store
 from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
-from unlearnbench.running.backends.processes import Ended, order_of, record_ended, record_lost, report_end
+from unlearnbench.running.backends.processes import (
+    Ended,
+    order_of,
+    read_received,
+    record_ended,
+    record_lost,
+    report_end,
+    save_received,
+)
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.plan import Plan, Progress, state_path
 
@@ -167,17 +174,11 @@ def _keep(plan: Plan, cell: Cell, files: Mapping[str, bytes]) -> Record | None:
             if path.startswith("records/") and ".." not in Path(path).parts:
                 make_folder((folder / path).parent)
                 (folder / path).write_bytes(content)
-        received = Store(folder, plan.store.machine)
-        record = received.find(cell.key)
-        if record is None:
-            record = received.find_failure(cell.key)
-            if record is not None:
-                plan.store.save_failure(record)
-            return record
-        arrays = received.arrays(record) if (received.folder(record) / f"{record.key}.npz").is_file() else None
+        received = read_received(folder, plan, cell)
+    if received is None:
+        return None
     state = files.get(f"state/{state_path(Path(), cell.key).name}")
-    if plan.save_state is not None and state is not None:
+    if plan.save_state is not None and state is not None and not received[0].is_failure:
         make_folder(plan.save_state)
         write_whole(state_path(plan.save_state, cell.key), state)
-    plan.store.save(record, arrays)
-    return record
+    return save_received(plan, received)

@@ -35,10 +35,13 @@ def _gives_a_number(case: Case, toy: Toy) -> Iterator[Fault]:
         some = labels[:1].expand(count) if "class" in what else labels[:count]
         metric: Metric = case.build()
         value = metric.score(some.clone(), log_probabilities[:count].clone())
-        if (isinstance(value, Tensor) and value.numel() != 1) or not isinstance(value, Tensor | int | float):
+        try:
+            number = float(value)  # as a run does: a tensor or an array of one number will do
+        except (TypeError, ValueError, RuntimeError):
             yield Fault(f"score() of {what} gave {type(value).__name__} {value!r}.", "Return one number: float(...).")
-        elif not math.isfinite(float(value)):
-            yield Fault(f"score() of {what} gave {float(value)}.", "Define it where a class does not occur.")
+            continue
+        if not math.isfinite(number):
+            yield Fault(f"score() of {what} gave {number}.", "Define it where a class does not occur.")
 
 
 def _does_not_hide_nan(case: Case, toy: Toy) -> Iterator[Fault]:
