@@ -12,9 +12,9 @@ import pytest
 import remembering_methods as remembering
 import torch
 import wrong_methods as wrong
+from audit_samples import runs_here
 from plugin_samples import FakePoint, plugin_of
 
-from unlearnbench.audits.exactness import trials as trials_module
 from unlearnbench.audits.exactness.exactness import Exactness
 from unlearnbench.audits.exactness.own_process import NotImportableError, in_own_process
 from unlearnbench.audits.exactness.sequences import parts_of
@@ -36,9 +36,9 @@ def catalogue():
 
 
 @pytest.fixture
-def here(monkeypatch):
-    """Make all runs in this process: for faults that show there too."""
-    monkeypatch.setattr(trials_module, "in_own_process", lambda seed, function, *args: function(*args))
+def here():
+    with runs_here():
+        yield
 
 
 def audited(text, catalogue, kind="node", forget=0.3):

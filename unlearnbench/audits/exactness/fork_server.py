@@ -58,6 +58,8 @@ def carry_out(folder: Path) -> None:
         os.environ.pop(name, None)
     home, temporary = str(folder / "home"), str(folder / "tmp")
     os.environ.update(HOME=home, USERPROFILE=home, TMPDIR=temporary, TEMP=temporary, TMP=temporary)
+    os.environ.pop("PYTHONPATH", None)
+    os.environ.update({} if settings["python_path"] is None else {"PYTHONPATH": settings["python_path"]})
     tempfile.tempdir = None
     os.chdir(folder / "work")
     sys.path[:] = settings["path"]

@@ -49,6 +49,7 @@ def in_own_process(seed: int, function: Callable[..., Any], *args: Any) -> Any:
     settings = {
         # What the process finds under a relative path would depend on its working directory.
         "path": [os.path.abspath(place) for place in sys.path],
+        "python_path": os.environ.get("PYTHONPATH"),
         "seed": seed,
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
