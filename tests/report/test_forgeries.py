@@ -31,8 +31,11 @@ from unlearnbench.running.cell import key_of
 
 __all__ = ["command", "install"]
 
-RUN = ("run", "-m", "sisa,steady", *SMALL, "--repetitions", "2", *SHARDS, "--out", "mine")
-OUTERMOST = ("fit", "evaluate", "unlearn", "state-first", "state-second", "predict-first", "predict-second")
+RUN = ("run", "-m", "sisa,steady", *SMALL, "--repetitions", "2", *SHARDS, "--isolate", "--out", "mine")
+OUTERMOST = (
+    *("fit", "evaluate", "unlearn", "state-first", "state-second"),
+    *("predict-first", "predict-second", "predict-full"),
+)
 COMMITTED = Path(__file__).parents[2] / "results"
 
 Plain = dict[str, Any]
@@ -116,7 +119,7 @@ def phase(name: str, key: str, value: Any) -> Forgery:
 def all_faster(plain: Plain) -> None:
     for one in plain["phases"]:
         one["seconds"] = 1e-9 if one["name"] in OUTERMOST else 0.0
-    plain["unlearn_seconds"] = 1e-9
+    plain["unlearn_seconds"] = 3e-9
     plain["counts"]["steps"] = 4
 
 
@@ -125,6 +128,7 @@ def all_slower(plain: Plain) -> None:
         one["seconds"] *= 2_000_000
     plain["unlearn_seconds"] *= 2_000_000
     plain["phases"][0]["seconds"] = 1e7 - 1
+    plain["provenance"]["process_seconds"] = 1e9
 
 
 def no_phase(plain: Plain) -> None:
@@ -248,17 +252,25 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     # Times
     "negative time": (put("unlearn_seconds", -1.0), "unlearn_seconds is '-1.0'"),
     "negative phase": (phase("fit", "seconds", -0.1), "phases.0.seconds is '-0.1'"),
-    "time below its phase": (put("unlearn_seconds", 1e-7), "unlearn_seconds is 1e-07, and its phase `unlearn`"),
-    "time above all phases": (put("unlearn_seconds", 999.0), "unlearn_seconds is 999.0, and its phase"),
+    "time below its phase": (put("unlearn_seconds", 1e-7), "unlearn_seconds is 1e-07, and the phases"),
+    "time above all phases": (put("unlearn_seconds", 999.0), "unlearn_seconds is 999.0, and the phases"),
     "absurd time": (put("unlearn_seconds", 1e12), "unlearn_seconds is '1000000000000.0'"),
     "no time": (put("unlearn_seconds", None), "unlearn_seconds is None"),
     "no seconds of a phase": (phase("unlearn", "seconds", None), "seconds is 'None'"),
     "text for a time": (
         raw(lambda plain: plain["phases"][0].update(seconds="0.5")),
-        "it is not written as this package writes",
+        "phases.0.seconds: Input should be a valid number",
     ),
     "parts longer than their phase": (phase("train", "seconds", 50.0), "the parts of its phase `fit` took"),
     "faster than any machine": (forged(all_faster), "no machine is as fast"),
+    "longer than its process": (
+        forged(lambda plain: plain["provenance"].update(process_seconds=1e-3)),
+        "its phases took longer than its process",
+    ),
+    "scored where labels can be read": (
+        forged(lambda plain: plain["provenance"].update(scored_outside=False), "steady"),
+        "run it isolated",
+    ),
     "longer than there was time": (forged(all_slower), "ends in the future"),
     "a phase left out": (forged(no_phase), "its phases are not those of a cell"),
     "a phase twice": (forged(lambda plain: plain["phases"].append(plain["phases"][-1])), "its phases are not those"),
@@ -277,7 +289,10 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
         forged(lambda plain: plain["provenance"].update(exclusive=True, other_cores=None)),
         "exclusive is True",
     ),
-    "exclusive that is no truth": (put("provenance.exclusive", "yes"), "provenance.exclusive is 'yes'"),
+    "exclusive that is no truth": (
+        raw(lambda plain: plain["provenance"].update(exclusive="yes")),
+        "provenance.exclusive: Input should be a valid boolean",
+    ),
     "negative load": (put("provenance.other_cores", -1.0), "provenance.other_cores is '-1.0'"),
     "more load than cores": (
         forged(lambda plain: plain["provenance"].update(exclusive=False, other_cores=60000.0)),

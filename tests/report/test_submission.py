@@ -20,7 +20,7 @@ from unlearnbench.running.cell_codec import cell_of_record, json_differences
 
 __all__ = ["command", "install"]
 
-RUN = ("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", "mine")
+RUN = ("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--isolate", "--out", "mine")
 
 
 @pytest.fixture(scope="module")

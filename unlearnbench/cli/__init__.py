@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import click
 
 from unlearnbench.cli.flags import with_flags
-from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UnlearnbenchError, nearest
+from unlearnbench.cli.streams import standard_streams
+from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UnlearnbenchError, nearest
 from unlearnbench.running.forks import handling
 
 COMMANDS = {
@@ -70,13 +71,16 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; errors for users are two lines and an exit code."""
     # SIGTERM, as job schedulers send it, is handled like Ctrl-C: finished cells are saved already.
-    with handling(signal.SIGTERM, _interrupt):
-        sys.exit(_exit_code(sys.argv[1:] if arguments is None else arguments))
+    with handling(signal.SIGTERM, _interrupt), standard_streams():
+        code = _exit_code(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(code)
 
 
 def _exit_code(given: list[str]) -> int:
+    """Run a command, print the error that ended it, and return the exit code."""
     try:
         outcome: Any = cli.main(given, prog_name="unlearnbench", standalone_mode=False)
+        sys.stdout.flush()
     except UnlearnbenchError as error:
         if "--debug" in given:
             traceback.print_exception(error)
@@ -90,10 +94,7 @@ def _exit_code(given: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return EXIT_INTERRUPTED
-    return outcome if isinstance(outcome, int) else 0
+    return outcome if isinstance(outcome, int) else EXIT_OK
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

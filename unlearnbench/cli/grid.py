@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
+# Readers of options that may be repeated.
+LISTS = {"integers", "texts", "assignments"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
 ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 
@@ -73,7 +75,7 @@ def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[
         keywords |= {"is_flag": True, "flag_value": not default, "default": None}
     elif flag.reads:
         keywords["callback"] = getattr(options, flag.reads)
-        keywords["multiple"] = flag.reads == "assignments"
+        keywords["multiple"] = flag.reads in LISTS
     elif get_origin(kind) is Literal:
         keywords["type"] = click.Choice(get_args(kind))
     elif get_origin(kind) is list:

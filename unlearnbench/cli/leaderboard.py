@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ _DATA_ROOT = click.option("--data-root", type=options.PATH, metavar="DIR", help=
 _OFFLINE = click.option("--offline", is_flag=True, help="Download nothing.")
 
 
-@click.group("leaderboard", short_help="Write or check the leaderboard, submit records.")
+@click.group("leaderboard", cls=options.Group, short_help="Write or check the leaderboard, submit records.")
 def command() -> None:
     """Write the leaderboard's CSV files from records, check that they agree, submit records of your own."""
 
@@ -31,7 +32,7 @@ def build(results: Path, out: Path | None) -> None:
     with warnings_as_lines():
         paths = leaderboard.build(results, out or results / "leaderboard")
     for path in paths:
-        click.echo(path)
+        print(path)
 
 
 @command.command("verify")
@@ -85,10 +86,10 @@ def verify(
             leaderboard.verify(results, out or results / "leaderboard")
     except UnlearnbenchError as error:
         if as_json:
-            click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
+            print(json.dumps({"agrees": False, "problem": error.message}, indent=1))
         raise
     message = "The leaderboard agrees with its records."
-    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
+    print(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
     return EXIT_OK
 
 
@@ -110,24 +111,24 @@ def _recompute(
     catalogue = load_and_report()
 
     def show(one: Recomputed) -> None:
-        click.echo("\n".join(one.lines()), err=as_json)
+        print("\n".join(one.lines()), file=sys.stderr if as_json else sys.stdout)
 
     with warnings_as_lines():
         cells = recompute(results, number, seed, catalogue, data_root, offline, show, cell_timeout)
     try:
         path = note_recomputed(results, cells)
         if path is not None:
-            click.echo(f"{path} lists what was computed again: unlearnbench leaderboard build shows it.", err=True)
+            print(f"{path} lists what was computed again: unlearnbench leaderboard build shows it.", file=sys.stderr)
     except UnlearnbenchError as error:  # what was compared holds without it
-        click.echo(f"note: {error.message} It is not noted which cells were computed again.", err=True)
+        print(f"note: {error.message} It is not noted which cells were computed again.", file=sys.stderr)
     same = sum(one.agrees for one in cells)
     refused = sum(bool(one.refusal) for one in cells)
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
     if as_json:
         plain = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in cells]
-        click.echo(json.dumps({"seed": seed, "cells": plain}, indent=1))
+        print(json.dumps({"seed": seed, "cells": plain}, indent=1))
     else:
-        click.echo(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
+        print(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
     return EXIT_OK if same == len(cells) else EXIT_FAILED_CELLS
 
 
@@ -162,11 +163,11 @@ def submit(results: Path, out: Path, allow_dirty: bool, data_root: Path | None, 
 
     done = lay_out(results, out, load_and_report(), allow_dirty, data_root, offline)
     for path in done.written:
-        click.echo(path)
+        print(path)
     for path, reason in done.left_out:
-        click.echo(f"left out: {path}: {reason}", err=True)
+        print(f"left out: {path}: {reason}", file=sys.stderr)
     if done.arrays:
-        click.echo(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", err=True)
+        print(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", file=sys.stderr)
     counts = f"{len(done.written)} files laid out, {len(done.there)} there already, {len(done.left_out)} left out"
-    click.echo(f"{counts}.", err=True)
+    print(f"{counts}.", file=sys.stderr)
     return EXIT_FAILED_CELLS if done.left_out else EXIT_OK

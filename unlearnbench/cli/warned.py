@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import click
 
 
 @contextmanager
@@ -18,4 +17,4 @@ def warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for line in dict.fromkeys(str(one.message).partition("\n")[0] for one in caught):
-                click.echo(f"warning: {line}", err=True)
+                print(f"warning: {line}", file=sys.stderr)

@@ -80,7 +80,7 @@ def _torch_gpu_names() -> list[str]:
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return the name of the processor's model, or of its architecture if that is unknown."""
     try:
-        text = cpuinfo.read_text()
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     matched = re.search(r"^(?:model name|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)

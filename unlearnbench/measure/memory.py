@@ -85,7 +85,7 @@ class HighWaterMark(MemorySource):
         return raised >= before and raised - fallen >= half
 
     def _read(self, field: str) -> float:
-        for line in self._status.read_text().splitlines():
+        for line in self._status.read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
             if key == field:
                 return float(value.split()[0]) * 1024 / MIB

@@ -82,7 +82,7 @@ def load_catalogue(
             try:
                 # What a plugin prints as it loads must not get into a table or JSON on standard output.
                 with contextlib.redirect_stdout(sys.stderr):
-                    _register(catalogue, point.name, distribution, version, point.load())
+                    _register(catalogue, point.name, distribution, version, _loaded(point))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever a stranger's import does, the others still load
@@ -110,7 +110,8 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
             points = [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
         except Exception as error:  # a damaged installation of a stranger's must not stop the others
             name, version = _identity(distribution)
-            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
+            reason = f"its entry_points.txt, lines of NAME = MODULE, cannot be read ({reason_of(error)})"
+            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason))
             continue
         if not points:
             continue
@@ -140,6 +141,12 @@ def report_problems(catalogue: Catalogue) -> None:
             )
     for notice in catalogue.notices:
         print(f"note: {notice}", file=sys.stderr)
+
+
+def _loaded(point: EntryPoint) -> Any:
+    if EntryPoint.pattern.match(point.value) is None:
+        raise UsageError(f"its entry point is {point.value!r}, which names no module (NAME = MODULE)")
+    return point.load()
 
 
 def _register(catalogue: Catalogue, name: str, distribution: str, version: str, plugin: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from unlearnbench.component import Spec, canonical_json
@@ -48,7 +49,7 @@ class Cell:
         }
         return values if self.audit is None else {**values, "audit": self.audit.canonical()}
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The hash of the canonical JSON."""
         return key_of(self.canonical())

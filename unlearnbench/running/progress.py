@@ -35,7 +35,7 @@ def execute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
     if not plan.config.progress:
         return execute(plan, compute=compute)
     # In a notebook rich draws through ipywidgets.
-    can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr.isatty()
+    can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr is not None and sys.stderr.isatty()
     return compute_with_bar(plan, compute) if can_draw else execute(plan, Lines(), compute)
 
 

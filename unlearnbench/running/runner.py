@@ -17,7 +17,7 @@ from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import digests, is_finite, predictions_digest, relative_change
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
-from unlearnbench.metrics.scoring import Scores, score
+from unlearnbench.metrics.scoring import Scores, one_class_notes, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -57,9 +57,10 @@ def score_arrays(arrays: Arrays, data: protocol.RepetitionData, metrics: Sequenc
     """Score the stored predictions of a cell: see `score`."""
     graph, split = data.graph, data.split
     labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
-    names = [name for name in arrays if name.count("/") == 2]
-    answers = {(name.split("/")[0], name.split("/")[1], name.split("/")[2]): arrays[name] for name in names}
-    return score({key: torch.from_numpy(answer) for key, answer in answers.items()}, labels, metrics)
+    keys = [name.split("/") for name in arrays if name.count("/") == 2]
+    answers = {(moment, part, view): torch.from_numpy(arrays[f"{moment}/{part}/{view}"]) for moment, part, view in keys}
+    scores, problems = score(answers, labels, metrics)
+    return scores, [*one_class_notes(answers, labels), *problems]
 
 
 def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome) -> str:
@@ -164,9 +165,11 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
 def _questions(
     graph: Graph, held: Tensor, split: Split, device: torch.device, inputs: GuardedInputs | None = None
 ) -> dict[tuple[str, str], Query]:
-    """Return the queries that are scored: test and validation nodes, separately, in both views."""
+    """Return the queries that are scored: test and validation nodes (if any), separately, in both views."""
     queries: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
+        if len(targets) == 0:
+            continue
         query = make_query(graph, held, targets, View.SHARD, device)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
         if inputs is not None:  # the two views share these tensors

@@ -47,7 +47,7 @@ TEXT = (
     *("packages", "plugins", "error_type", "notes", "deployed"),
 )
 NUMBERS = (
-    *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
+    *("unlearn_seconds", "shards_hit", "shards_retired", "node_epochs", "steps", *PHASE_SECONDS),
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
     *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
@@ -217,7 +217,7 @@ def _costs(record: Record) -> dict[str, Any]:
     for name in MEMORY:
         values[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
         values[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
-    for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
+    for name in ("shards_hit", "shards_retired", "node_epochs", "steps", "parameter_bytes"):
         values[name] = record.counts.get(name)
     values |= _by_member(record)
     charged = request_seconds(record.phases)

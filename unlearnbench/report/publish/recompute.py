@@ -25,6 +25,7 @@ from unlearnbench.running.backends.processes import run_in_processes
 from unlearnbench.running.cell_codec import Absent, cell_of_record, json_differences
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
+from unlearnbench.running.lookup import available_metrics
 from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.plan import Plan
 
@@ -129,7 +130,8 @@ def _again(
     strict = record.provenance.get("deterministic") is True
     threads = int(record.provenance.get("threads") or 1)
     versions = {"plugins": catalogue.versions(), **provenance()}
-    context = RunContext(device, threads, machine["id"], (), versions, deterministic=strict)
+    metrics, _ = available_metrics(catalogue)
+    context = RunContext(device, threads, machine["id"], metrics, versions, deterministic=strict)
     config = RunConfig(
         out=folder, isolate=True, threads=threads, data_root=root, cell_timeout=limit or time_limit(record)
     )
@@ -157,6 +159,8 @@ def compare(record: Record, again: Record) -> Recomputed:
     # Records of earlier versions have no digest of their predictions.
     places = {*COMPARED, *(() if record.predictions_digest is None else ("predictions_digest",))}
     one, other = (each.model_dump(mode="json", include=places) for each in (record, again))
+    # Metrics that came later than the record: nothing in it can be compared with them.
+    other["metrics"] = {name: values for name, values in other["metrics"].items() if name in one["metrics"]}
     different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
 

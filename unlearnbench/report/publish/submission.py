@@ -138,6 +138,8 @@ def _problem(record: Record, path: Path, checks: _Checks) -> str:
     unnamed = sorted(cell.distributions() - set(record.provenance["plugins"]))
     if unnamed:
         return f"it does not say which version of {', '.join(unnamed)} made it."
+    if cell.runs_foreign_code() and not record.is_audit and not record.provenance.get("scored_outside"):
+        return "code of another package was scored in its own process, where it can read labels: run it isolated."
     return (
         timing_problem(record, machine, checks.now) or digest_problem(record) or checks.evidence.problem(record, cell)
     )

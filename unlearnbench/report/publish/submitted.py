@@ -27,7 +27,9 @@ NOTES = re.compile(
         (
             rf"The first (state|predict)\(\) after the request took {_N} s, the second {_N} s: "
             r"the difference is charged to the request\.",
+            rf"(state|predict)\(\) took {_N} s, fit\(\) {_N} s: it may train anew what unlearn\(\) left undone\.",
             r"unchanged: forgetting changed no parameter\.",
+            r"one class: every test node is predicted as class [0-9]+ in view (shard|full)\.",
             r"scored with the graph as it was before the request\.",
             r"diverged: parameters or predictions are not finite; no score is given\.",
             r"Members were trained on a cluster \(--distribute members\): it gives no times\.",
@@ -135,6 +137,8 @@ class _Provenance(_Strict):
     threads: Annotated[int, Ge(1), Le(MAX_THREADS)]
     deterministic: bool = False
     isolated: bool = False
+    scored_outside: bool = False
+    process_seconds: Annotated[float, Ge(0), Le(2**32)] | None = None
     backend: Literal["serial", "resumed", "processes", "dask", "dask-members"]
     machine: MachineId
     worker: _Worker | None = None

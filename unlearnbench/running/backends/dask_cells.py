@@ -31,6 +31,8 @@ from unlearnbench.running.plan import Plan, Progress, state_path
 CONNECT_SECONDS = 20
 # Cells sent per worker thread: one runs and one waits, so that no thread is idle.
 SENT_PER_THREAD = 2
+# Protocols that need certificates.
+TLS = ("tls://", "wss://")
 # The resource of a worker with a GPU: dask worker ... --resources GPU=1
 GPU = "GPU"
 
@@ -69,11 +71,11 @@ def connected(plan: Plan) -> Iterator[Any]:
     assert address is not None
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise UsageError(
-            f"`scheduler` {address}: no dask scheduler answers there ({error}).",
-            "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786.",
-        ) from None
+    except Exception as error:  # each protocol raises errors of its own, a TypeError where TLS is not set up
+        hint = "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786."
+        if address.startswith(TLS):
+            hint = "Addresses of this kind need certificates and keys in dask's settings, distributed.comm.tls."
+        raise UsageError(f"`scheduler` {address}: no dask scheduler answers there ({error}).", hint) from None
     try:
         _check_workers(client, plan)
         yield client

@@ -132,7 +132,8 @@ class Processes:
 
     def _start(self, answer: IO[bytes], output: IO[bytes]) -> subprocess.Popen[bytes] | None:
         # The same search path, so that the process finds the same components.
-        search_path = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        # What is no text, a Path for instance, Python's own search passes over.
+        search_path = os.pathsep.join(place or os.getcwd() for place in sys.path if isinstance(place, str))
         with self._lock:
             if self._ended:
                 return None
