@@ -12,6 +12,7 @@ from unlearnbench.audits.exactness.exactness import Exactness
 from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.taint import contains_row, unique_rows
+from unlearnbench.audits.exactness.verdicts import contradiction
 from unlearnbench.errors import RefusedError
 from unlearnbench.protocol import Request
 from unlearnbench.protocol.requests import Kind
@@ -101,7 +102,7 @@ def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
             f"{check['name']}: {check['differs']}" for check in finding.details["checks"] if check["passed"] is False
         ]
         yield Fault(
-            f"It claims {finding.details['claim']} and shows {finding.verdict}. {'. '.join(failed)}.",
+            f"{contradiction(finding.details['claim'], finding.verdict)} {'. '.join(failed)}.",
             f"Fix it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.spec.name}",
         )
 
