@@ -17,9 +17,7 @@ from unlearnbench.errors import UsageError, WriteError
 LONGEST_NAME = 100
 _CHUNK = 2**20
 TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
-# What says that a file system has no such call.
-_NO_SUCH_CALL = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-# What says that a disk lost or refused the content, or is not there any more.
+# What fsync and its like say of a disk that lost or refused the content, or is not there any more.
 _LOST = frozenset(
     number
     for name in ("EIO", "ENOSPC", "EDQUOT", "EFBIG", "EROFS", "ENODEV", "ENXIO", "ESTALE", "ETIMEDOUT", "EREMOTEIO")
@@ -104,7 +102,7 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
             else:
                 file.write(content)
             file.flush()
-            _sync_file(file.fileno())
+            _sync(file.fileno())
         os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
@@ -149,20 +147,17 @@ def sync_folder(folder: Path) -> None:
         _raise_if_lost(error)
         return
     try:
-        os.fsync(handle)
-    except OSError as error:  # many file systems have no such call for folders, and answer in many ways
-        _raise_if_lost(error)
+        _sync(handle)
     finally:
         os.close(handle)
 
 
-def _sync_file(handle: int) -> None:
-    """Flush a file to disk, where its file system has such a call."""
+def _sync(handle: int) -> None:
+    """Flush a file or a folder to disk, where its file system can: some know no such call, least of all for folders."""
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in _NO_SUCH_CALL:
-            raise
+        _raise_if_lost(error)
 
 
 def _raise_if_lost(error: OSError) -> None:
