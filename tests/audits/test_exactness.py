@@ -32,6 +32,8 @@ from unlearnbench.task import View, make_query
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
+pytestmark = pytest.mark.slow
+
 SETTING = Exactness.Params(runs=6, permutations=99)
 
 

@@ -25,6 +25,8 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.audits import toy_subject
 
+pytestmark = pytest.mark.slow
+
 SETTING = Exactness.Params(runs=5, permutations=99)
 
 

@@ -18,6 +18,8 @@ from unlearnbench.report.publish.recompute import compare
 from unlearnbench.running import plan as planning
 from unlearnbench.running.cell_codec import cell_of_record, json_differences
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 RUN = ("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--isolate", "--out", "mine")

@@ -26,6 +26,8 @@ from unlearnbench.running.backends.processes import Ended, Processes
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import Plan, take_shard
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")

@@ -18,6 +18,8 @@ from unlearnbench.protocol.poison import Poison
 from unlearnbench.running.backends.sealed import seal, unseal
 from unlearnbench.running.runner import cell_data, run_cell, run_unscored, score_arrays
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 THIEF = """
