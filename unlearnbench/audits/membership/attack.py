@@ -74,7 +74,10 @@ def attack(confidences: Confidences, present: Tensor) -> dict[str, Attacked]:
         fixed = attack_scores(attacker, confidences, present, half)
         guessing = threshold(scores_of_first(attacker, confidences, present, half), present[:half], GUESSING)
         guessed = fixed[half:] > guessing
-        result[attacker] = measured(scores, present, int(guessed.sum()), int((guessed & present[half:]).sum()))
+        # Confidence as it is differs between nodes: only where all are present equally often does that cancel.
+        rows = slice(half if attacker == POPULATION else None)
+        right = int((guessed & present[half:]).sum())
+        result[attacker] = measured(scores[rows], present[rows], int(guessed.sum()), right)
     return result
 
 
@@ -104,7 +107,7 @@ def log_ratios(values: Tensor, present: Tensor, references: int | None = None) -
 
     LiRA (Carlini et al., S&P 2022, equation 4): both are normal, with means and variances of each node. As these are
     estimated from few references, the density of the next value is Student's t, whose tails keep a poor estimate
-    from looking certain.
+    from looking certain. Its shape is that of the side with fewer pipelines: numbers alone shall favour no side.
 
     Args:
         values: float64 [W, m].
@@ -116,6 +119,8 @@ def log_ratios(values: Tensor, present: Tensor, references: int | None = None) -
         float64 [W, m].
     """
     centred = values - values.mean(dim=0)
+    known = present[:references]
+    fewest = torch.minimum(known.sum(dim=0), (~known).sum(dim=0)).double()
 
     def log_density(side: Tensor) -> Tensor:
         used = side.double()
@@ -125,8 +130,8 @@ def log_ratios(values: Tensor, present: Tensor, references: int | None = None) -
         )
         mean = total / count
         variance = ((squares - count * mean**2) / (count - 1)).clamp(min=_LEAST_VARIANCE)
-        scale = (variance * (1 + 1 / count)).sqrt()
-        return torch.from_numpy(student.logpdf(centred.numpy(), (count - 1).numpy(), mean.numpy(), scale.numpy()))
+        scale = (variance * (1 + 1 / fewest)).sqrt()
+        return torch.from_numpy(student.logpdf(centred.numpy(), (fewest - 1).numpy(), mean.numpy(), scale.numpy()))
 
     return log_density(present) - log_density(~present)
 
