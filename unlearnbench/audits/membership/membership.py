@@ -28,8 +28,10 @@ from unlearnbench.task import View
 
 # The verdict rests on these; the third attacker is there for comparison.
 JUDGES = (NODE, GRAPH)
+# The method's own pipelines before the request, over the retained graph.
+BEFORE = "before the request"
 FEWEST_NODES = 8
-# With fewer rows in each world an area has an interval of more than .1.
+# Where only a larger excess over Retrain's area can be detected, the audit recommends a larger request.
 SMALL_AREA = 0.05
 
 
@@ -74,14 +76,13 @@ class Membership(Audit):
         present = presence(subject, self.params.shadows)
         mine = run_shadows(subject, method, present, view)
         controls = {name: run_shadows(subject, subject.find(name), present, view) for name in (REFERENCE, *TRAINED)}
-        outputs = {method.label: mine.unlearned, **{name: shadows.unlearned for name, shadows in controls.items()}}
+        outputs = {BEFORE: mine.noop, method.label: mine.unlearned, NOOP: controls[REFERENCE].noop}
+        outputs |= {name: shadows.unlearned for name, shadows in controls.items()}
         blank = [label for label, seen in outputs.items() if any(bool(v.isnan().any()) for v in seen.values())]
         if blank:
             note = f"Predictions of {', '.join(blank)} are not numbers."
             return Finding("cannot tell", (Score("auc", NODE, None, note=note),), notes=(note,))
-        outputs |= {NOOP: controls[REFERENCE].noop}
         attacked = {label: attack(seen, present) for label, seen in outputs.items()}
-        noop = attack(mine.noop, present)
         gates = {one: gate({name: result[one] for name, result in attacked.items()}) for one in ATTACKERS}
         power = {one: detectable_area(attacked[REFERENCE][one], len(JUDGES)) for one in ATTACKERS}
         scores = [
@@ -91,7 +92,7 @@ class Membership(Audit):
                 one,
                 attacked[method.label][one],
                 None if method.label == REFERENCE else attacked[REFERENCE][one],
-                noop[one],
+                attacked[BEFORE][one],
                 {name: attacked[name][one].area for name in TRAINED},
                 gates[one],
             )

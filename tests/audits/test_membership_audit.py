@@ -224,12 +224,9 @@ def test_numbers_of_shadows_and_effort() -> None:
 
 
 @pytest.mark.slow
-def test_real_controls_are_ranked_rightly_and_noop_leaks() -> None:
-    audit, held = Membership(Membership.Params(shadows=32)), Memory()
-    retrain, noop = (
-        audit.examine(replace(toy_subject(method, epochs=100, ratio=0.2), memory=held))
-        for method in ("retrain", "noop")
-    )
-    assert retrain.details["gate"][NODE]["valid"]
-    assert (retrain.verdict, noop.verdict) == ("no leak seen", "leaks")
-    assert score(noop, "auc", NODE).value == score(retrain, "auc", NODE).controls["noop"]
+def test_real_controls_are_ranked_rightly() -> None:
+    finding = Membership(Membership.Params(shadows=32)).examine(toy_subject("retrain", epochs=100, ratio=0.2))
+    assert finding.details["gate"][NODE]["valid"]
+    assert finding.verdict == "no leak seen"
+    area = score(finding, "auc", NODE)
+    assert area.controls["noop"] > area.high
