@@ -22,8 +22,8 @@ import pandas as pd
 import torch
 
 from unlearnbench.datasets.sbm import StochasticBlockModel
+from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import read_records
 
 NODES, EDGES, FEATURES, CLASSES = 89_250, 449_878, 500, 7
 METHODS = ("retrain", "sisa", "grapheraser", "graphrevoker")

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from unlearnbench.errors import NothingMatchedError
+from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.page import page_text
 from unlearnbench.report.page.content import PageSource

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import add_remaining_self_loops, degree
 
-from unlearnbench import Claim, ComponentParams, Graph, Query, RefusedError, Request, Task, Unlearner
-from unlearnbench.gnn import sparse
+from unlearnbench import Claim, ComponentParams, Query, RefusedError, Request, Task, Unlearner
+from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps
 from unlearnbench_cgu import logistic
-
-MODEL = "sgc"
 
 
 class Cgu(Unlearner):
@@ -35,7 +32,7 @@ class Cgu(Unlearner):
         "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
     )
     claim = Claim.CERTIFIED
-    models = frozenset({MODEL})
+    models = frozenset({LINEAR_MODEL})
 
     class Params(ComponentParams):
         """The certificate, the noise, the penalty and the propagation."""
@@ -44,7 +41,7 @@ class Cgu(Unlearner):
         delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the certificate.")
         std: float = Field(default=0.1, gt=0, description="Standard deviation of the random linear term.")
         lam: float = Field(default=0.01, gt=0, description="L2 penalty a node.")
-        normalisation: Literal["mean", "symmetric"] = Field(
+        normalisation: Normalisation = Field(
             default="mean", description="Propagate the mean of neighbours, as the paper, or as the model sgc does."
         )
         centre: bool = Field(default=True, description="Subtract the mean of the retained nodes' propagated features.")
@@ -59,24 +56,15 @@ class Cgu(Unlearner):
         Raises:
             RefusedError: The base model is not `sgc`: nothing is trained.
         """
-        if task.model.name != MODEL:
-            raise RefusedError(
-                f"{self.name} trains a linear model of propagated features and has no use for the model"
-                f" {task.model.name!r}.",
-                f"Run it with --models {MODEL}: the number of propagations is taken from there.",
-            )
+        self._steps = propagation_steps(task, self.name)
         self._trainings = 0
         with task.phase("train"):
             rows, self._centre = self._centred(task)
             self._train(task, rows)
         self._task = task
 
-    def _rows(self, task: Task, graph: Graph) -> Tensor:
-        steps = task.model.params.steps  # type: ignore[attr-defined]
-        return propagated(graph, steps, self.params.normalisation)
-
     def _centred(self, task: Task) -> tuple[Tensor, Tensor]:
-        rows = self._rows(task, task.graph)
+        rows = propagated(task.graph, self._steps, self.params.normalisation)
         centre = rows.mean(dim=0) if self.params.centre else torch.zeros_like(rows[0])
         return rows - centre, centre
 
@@ -125,30 +113,10 @@ class Cgu(Unlearner):
     def predict(self, query: Query) -> Tensor:
         """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
-        rows = self._rows(self._task, graph)[graph.positions(query.targets)]
+        rows = propagated(graph, self._steps, self.params.normalisation)[graph.positions(query.targets)]
         scores = (rows - self._centre) @ self._weights
         return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
 
     def state(self) -> Mapping[str, Tensor]:
         """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""
         return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
-
-
-def propagated(graph: Graph, steps: int, normalisation: str) -> Tensor:
-    """Scale every node's features to length 1 and average them over neighbours, node included: float64 [n, F].
-
-    Args:
-        graph: A node's scaling depends on the node alone.
-        steps: Number of propagations.
-        normalisation: `mean`: D^-1 (A + I), which keeps rows no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
-    """
-    x = graph.x.to(torch.float64)
-    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    edges, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
-    source, target = edges
-    count = degree(target, graph.num_nodes, dtype=torch.float64)
-    weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
-    matrix = sparse.from_edges(edges, graph.num_nodes, weight)
-    for _ in range(steps):
-        rows = matrix @ rows
-    return rows

@@ -140,7 +140,7 @@ def test_what_becomes_of_the_data_later_changes_nothing() -> None:
         ({"x": None}, "there are no features"),
         ({"ids": torch.zeros(40, dtype=torch.int64)}, "node ids occur twice"),
         ({"y": torch.zeros(40, 3)}, "multi-label"),
-        ({"train_mask": torch.ones(40, dtype=torch.bool)}, "without val_mask"),
+        ({"train_mask": torch.ones(40, dtype=torch.bool)}, "without test_mask"),
         ({"y": "labels"}, "y is a str, not a tensor"),
     ],
 )

@@ -106,5 +106,5 @@ def test_a_broken_metric_of_a_plugin_is_left_out_with_a_notice(tmp_path):
     broken = Entry("metric", "odd", "nowhere_to_be_found:Odd", "", "ub-odd", "1", "odd")
     catalogue.entries["metric"]["odd"] = [broken]
     plan = make_plan(make_config({"methods": ["sisa"], "out": tmp_path}), catalogue)
-    assert [spec.name for spec in plan.context.metrics] == ["f1_macro", "f1_micro"]
+    assert [spec.name for spec in plan.context.metrics] == ["average_precision", "f1_macro", "f1_micro", "roc_auc"]
     assert any("odd" in notice and "nowhere_to_be_found" in notice for notice in plan.notices)

@@ -21,8 +21,9 @@ from plugin_samples import TOYS, Write
 from record_samples import make_record
 
 from unlearnbench.errors import UsageError
+from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import DamagedRecordError
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.store import Store
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report import load_records
 from unlearnbench.report.publish.leaderboard import build

@@ -13,6 +13,7 @@ from unlearnbench.cli import main
 from unlearnbench.datasets import raw
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.published import published_graph
+from unlearnbench.environment import OFFLINE
 from unlearnbench.errors import DataError
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import make_config
@@ -66,7 +67,7 @@ def test_with_the_files_in_place_no_network_is_asked(real_data: Path) -> None:
 def test_the_switch_forbids_every_download(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {"methods": ["retrain"], "datasets": ["cora"], "data_root": tmp_path, "device": "cpu"}
     if way == "variable":
-        monkeypatch.setenv(raw.OFFLINE_VARIABLE, "1")
+        monkeypatch.setenv(OFFLINE, "1")
     with raw.offline(way == "context"), pytest.raises(DataError, match="forbidden by `offline` or UNLEARNBENCH_OFF"):
         make_plan(make_config({**settings, "offline": way == "setting"}), load_catalogue())
     assert list(tmp_path.iterdir()) == []
@@ -79,5 +80,5 @@ def test_the_switch_is_off_by_itself_and_off_again(monkeypatch: pytest.MonkeyPat
         with raw.offline(False):
             assert raw.is_offline()
     for value, forbidden in (("", False), ("0", False), ("1", True)):
-        monkeypatch.setenv(raw.OFFLINE_VARIABLE, value)
+        monkeypatch.setenv(OFFLINE, value)
         assert raw.is_offline() is forbidden

@@ -21,7 +21,7 @@ def test_what_pyg_processed_loads(tmp_path: Path) -> None:
     torch.save((Data(**tensors).to_dict(), None, Data), tmp_path / "data.pt")
     torch.save(Data(**tensors), tmp_path / "one.pt")
     for name in ("data.pt", "one.pt"):
-        found = read_graph_file(tmp_path / name)
+        found, _ = read_graph_file(tmp_path / name)
         assert all(torch.equal(found[key], value) for key, value in tensors.items())
 
 

@@ -48,10 +48,10 @@ def test_brackets_in_brackets_have_an_end() -> None:
     assert parse_bracket("a[b=" * 20 + "1" + "]" * 20)
 
 
-@pytest.mark.parametrize("value", ['a"b', "a\nb", "a\rb"])
+@pytest.mark.parametrize("value", ["a\nb", "a\rb"])
 def test_a_value_that_no_bracket_can_hold_is_refused(value: str) -> None:
     config = make_config({"datasets": [{"name": "file", "path": value}]})
-    with pytest.raises(UsageError, match=r"double quote or a line break") as caught:
+    with pytest.raises(UsageError, match=r"holds a line break") as caught:
         config.brackets(config.datasets)
     assert "'path'" in caught.value.message
 
@@ -200,7 +200,7 @@ def test_rows_longer_than_the_heading_are_not_shifted(tmp_path: Path) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize(("wrong", "row"), [("2.0", 4), ("two", 4), ("", 4), ("99999999999999999999", 4)])
+@pytest.mark.parametrize(("wrong", "row"), [("2.5", 4), ("two", 4), ("", 4), ("99999999999999999999", 4)])
 def test_the_row_with_the_wrong_id_is_the_one_named(wrong: str, row: int, tmp_path: Path) -> None:
     folder = tables(tmp_path / "t", "", f"id,class\n0,0\n1,1\n{wrong},0\n", "a,b\n0,1\n")
     with pytest.raises(DataError, match=rf"labels\.csv, row {row}: .* is not the id"):

@@ -5,6 +5,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv
 
 from unlearnbench.component import Spec
+from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Model, train_networks
 from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layers import padded
@@ -245,6 +246,31 @@ def test_a_plain_module_trains_through_the_same_loop_and_is_independent_of_its_n
     embeddings, shared = many.predict_shared(graph, torch.arange(60))
     assert embeddings.shape == (3, 60, 64)
     assert shared.shape == (3, 60, 3)
+
+
+class Normalised(Model):
+    name = "normalised"
+
+    def build(self, num_features, num_classes, generator):
+        from wrong_plugins import Normed
+
+        return Normed(num_features, num_classes)
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_a_shard_of_one_node_that_cannot_be_normalised_is_named(batch_size):
+    from dataclasses import replace
+
+    spec = Spec("model", "normalised", 1, Normalised, Normalised.Params(), label="normalised")
+    task = toy_task(epochs=2)
+    task = replace(task, model=spec, training=replace(task.training, batch_size=batch_size))
+    graph = toy_graph()
+    one = graph.induced(graph.ids[:1])
+    with pytest.raises(RefusedError, match="Shard 7 has 1 training node: normalised normalises over a batch") as caught:
+        train_networks(task, [graph.induced(graph.ids[1:20]), one], [3, 7])
+    assert "`num_shards`" in caught.value.hint
+    with pytest.raises(RefusedError, match=r"Network 7 \(embedder\)"):
+        train_networks(task, [one], [7], role="embedder")
 
 
 class Einsum(nn.Module):

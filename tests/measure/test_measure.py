@@ -11,13 +11,14 @@ from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 
 from unlearnbench.measure import allocator, load, machine, provenance
 from unlearnbench.measure.clock import Instruments, Meter
-from unlearnbench.measure.memory import MIB, HighWaterMark, NoGpu, SampledRss
+from unlearnbench.measure.memory import MIB, Fallible, HighWaterMark, NoGpu, SampledRss
 from unlearnbench.measure.nvml import GpuReading, Nvml
 
 
@@ -168,6 +169,55 @@ def test_the_models_name_is_read_from_the_kernel(tmp_path: Path) -> None:
     assert machine.cpu_model(tmp_path / "absent") == (platform.processor() or platform.machine())
     assert machine.blas_name("Build settings: BLAS_INFO=mkl, CXX") == "mkl"
     assert machine.blas_name("nothing") == "unknown"
+
+
+class Breaking(FakeMemory):
+    """Memory that can be read a few times, and then no more."""
+
+    readings = 3
+
+    def peak(self) -> dict[str, float | None]:
+        self.readings -= 1
+        if self.readings < 0:
+            raise PermissionError(13, "Permission denied")
+        return super().peak()
+
+
+def test_memory_that_cannot_be_read_any_more_is_unknown_from_there_on() -> None:
+    resident = Fallible(Breaking())
+    meter = Meter(CPU, Instruments(lambda: None, lambda: 0.0, resident, NoGpu("cpu"), lambda: GpuReading(None, "")))
+    for name in ("fit", "unlearn"):
+        with meter.phase(name), meter.phase("inner"):
+            pass
+    peaks = {row["name"]: row["peak_rss_mib"] for row in meter.phases}
+    assert peaks["fit"] is not None
+    assert peaks["fit/inner"] is not None
+    assert peaks["unlearn"] is None
+    assert peaks["unlearn/inner"] is None
+    assert "Permission denied" in meter.reasons["peak_rss_mib"]
+
+
+UNREADABLE = [PermissionError(13, "Permission denied"), FileNotFoundError(2, "/proc/stat"), OSError(38, "no"),
+              ValueError("empty"), IndexError("no field"), RuntimeError("no"), psutil.AccessDenied(1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", UNREADABLE)
+@pytest.mark.parametrize("call", ["cpu_times", "Process", "virtual_memory", "cpu_count"])
+def test_a_system_that_hides_its_processors_ends_nothing(
+    error: Exception, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr(psutil, call, refuse)
+    found = load.LoadWatch().finish()
+    assert found.other_cores is None
+    assert found.is_busy()
+    assert call in ("virtual_memory", "cpu_count") or "cannot be read" in found.reason
+    described = machine.describe_machine()
+    assert described["id"].startswith("m-")
+    if call == "virtual_memory":
+        assert described["memory_gib"] is None
 
 
 def watched(machine_seconds: float, own_seconds: float, seconds: float) -> load.Load:

@@ -186,8 +186,8 @@ def test_one_shard_is_a_number_of_shards_as_any_other(forgetting: Any) -> None:
 @pytest.mark.parametrize("method", ["put-off", "hiding"])
 def test_work_put_off_until_after_the_request_is_charged(forgetting: Any, method: str) -> None:
     record = forgetting(method, TRAIN[:1])
-    assert record.unlearn_seconds == pytest.approx(0.2)
-    assert any("charged" in note for note in record.notes)
+    assert record.unlearn_seconds == pytest.approx(0.21)
+    assert any("anew" in note for note in record.notes)
 
 
 def test_a_graph_too_small_for_a_share_of_it_has_a_time_and_no_other_number(
@@ -206,7 +206,13 @@ def test_a_graph_too_small_for_a_share_of_it_has_a_time_and_no_other_number(
     assert command("run", "-m", method, *arguments, "--forget-ratio", "0.05").code == 0
     ((_, record),) = records_of(tmp_path / "o").items()
     assert (record.requests[0]["count"], record.counts["shards_hit"]) == (1, 1)
-    # A shard of one node is retired, and none is trained.
+    # A shard of one node is retired, and none is trained; tables that count shards say so.
+    assert record.counts["shards_retired"] == 1
+    note = "of the shards hit, 1.0 were retired, all of their nodes being forgotten, on average over 1 repetitions"
+    for name in ("summary", "time"):
+        (table,) = build_tables(frame_of([record]), name)
+        assert any(note in line for line in table.notes)
+    assert "shards_retired" not in build_tables(frame_of([make_record(shards_hit=1)]), "time")[0].data
     assert record.unlearn_seconds in (pytest.approx(0.15), pytest.approx(0.05))
 
 

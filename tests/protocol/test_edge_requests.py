@@ -87,7 +87,7 @@ def test_what_cannot_be_drawn_is_told(forget: Forget, message: str) -> None:
     [
         ({"forget": [1, 2], "forget_kind": "edge"}, "does not name edges"),
         ({"forget": [(1, 2)]}, "does not name nodes"),
-        ({"forget": [(1, 2), (2, 1)], "forget_kind": "edge"}, "1-2 twice"),
+        ({"forget": [(1, 2), (3, 4), (1, 2)], "forget_kind": "edge"}, "1-2 twice"),
         ({"forget": [(3, 3)], "forget_kind": "edge"}, "self-loop"),
         ({"forget_kind": "edge", "protocol": "poison"}, "forgets what it injects"),
         ({"forget_kind": "feature"}, "forget_kind"),
@@ -96,6 +96,15 @@ def test_what_cannot_be_drawn_is_told(forget: Forget, message: str) -> None:
 def test_settings_that_do_not_fit_are_told(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make_config({"methods": "sisa", **values})
+
+
+def test_an_edge_named_in_both_directions_is_one_edge() -> None:
+    both, one = (Forget(None, ids=ids, kind="edge") for ids in (((12, 10), (10, 11), (11, 10)), ((10, 11), (10, 12))))
+    assert both.canonical() == one.canonical() == {"kind": "edge", "ids": [[10, 11], [10, 12]]}
+    assert both.number_of(3) == 2
+    assert draw_edges(both, ODD, 3, torch.Generator()).ids.tolist() == [[10, 11], [10, 12]]
+    with pytest.raises(UsageError, match="`forget` 11-13: no edge"):
+        draw_edges(Forget(None, ids=((10, 11), (13, 11)), kind="edge"), ODD, 3, torch.Generator())
 
 
 @pytest.mark.parametrize(

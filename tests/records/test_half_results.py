@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -116,7 +117,7 @@ def test_a_failed_write_leaves_the_old_record_and_no_temporary(store: Store, mon
     path = store.save(old)
 
     def fail(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(WriteError, match="disk full"):

@@ -13,7 +13,8 @@ import pytest
 from command_line import SHARDS, SMALL, Process, command, files_of, install, records_of
 from record_samples import make_record
 
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.reading import read_records
+from unlearnbench.records.store import Store
 from unlearnbench.report import load_records
 
 __all__ = ["command", "install"]

@@ -87,7 +87,11 @@ def test_another_file_is_one_clear_error(tmp_path: Path, content: bytes, said: s
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("weights", {"weight": [1.0]}, "its weights are not tensors by name"),
+        ("weights", {"weight": [1.0]}, "its weights are not plain tensors by name"),
+        ("weights", {"weight": torch.ones(1).expand(2**40)}, "its weights are not plain tensors by name"),
+        ("weights", {"weight": torch.eye(2).to_sparse()}, "its weights are not plain tensors by name"),
+        ("weights", {"weight": torch._neg_view(torch.ones(2))}, "its weights are not plain tensors by name"),
+        ("forgotten", torch.ones(1, dtype=torch.int64).expand(2**40), "forgotten is not a tensor of ids"),
         ("forgotten", torch.tensor([0.5]), "forgotten is not a tensor of ids"),
         ("partition", torch.tensor([1, 2]), "partition is not a tensor of ids"),
         ("split", {"train": torch.tensor([1])}, "split.val is not a tensor of ids"),

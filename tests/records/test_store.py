@@ -15,8 +15,9 @@ from record_samples import make_record
 
 from unlearnbench.errors import UsageError
 from unlearnbench.records.files import safe_name
+from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import DamagedRecordError, Record, SchemaVersionError, read_record
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.store import Store
 
 
 @pytest.fixture

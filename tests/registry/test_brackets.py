@@ -22,6 +22,10 @@ from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
         ("m[a=-1.5e-3,b=true]", Bracket("m", {"a": "-1.5e-3", "b": "true"})),
         ("m [ a = 1 , b.c = two words ]", Bracket("m", {"a": "1", "b.c": "two words"})),
         ('m[a="x,y]=z",b=""]', Bracket("m", {"a": "x,y]=z", "b": ""})),
+        ('m[a="say ""no"",",b=""""]', Bracket("m", {"a": 'say "no",', "b": '"'})),
+        ('file:"a ""b"".pt"', Bracket("file", {"path": 'a "b".pt'})),
+        # Other signs stand for themselves.
+        ('m[a="C:\\new\\"]', Bracket("m", {"a": "C:\\new\\"})),
         ('m[a="  kept  "]', Bracket("m", {"a": "  kept  "})),
         ("m[p=bekm[slack=0],q=mean]", Bracket("m", {"p": Bracket("bekm", {"slack": "0"}), "q": "mean"})),
         (
@@ -71,7 +75,8 @@ def test_a_parameter_given_twice_is_an_error(text: str) -> None:
 
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,8}", fullmatch=True)
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.]{0,8}", fullmatch=True)
-values = st.text(st.characters(exclude_characters='"\n\r', exclude_categories=["Cs"]), max_size=8)
+values = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8)
+values |= st.text('",=[] \\', max_size=8)
 brackets = st.recursive(
     st.builds(Bracket, names),
     lambda inner: st.builds(
@@ -107,6 +112,7 @@ def test_any_text_is_read_or_refused_and_what_is_read_keeps_its_form(text: str) 
         (["a[x=1,y=2],b"], ["a[x=1,y=2]", "b"]),
         (["a[x=b[y=1,z=2],w=3],c"], ["a[x=b[y=1,z=2],w=3]", "c"]),
         (['a[x="p],q"],b'], ['a[x="p],q"]', "b"]),
+        (['a[x="p"",q"],b'], ['a[x="p"",q"]', "b"]),
         (["a[x=1,b"], ["a[x=1,b"]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,27 @@ def test_entry_points_that_cannot_be_read_harm_nobody(install: Write, tmp_path: 
     assert status_of(catalogue, "fine") == ("ok", "")
     (garbled,) = (plugin for plugin in catalogue.plugins if plugin.distribution == "ub-garbled")
     assert garbled.status == "failed"
-    assert garbled.reason
+    assert garbled.reason.startswith("its entry_points.txt, lines of NAME = MODULE, cannot be read")
+
+
+@pytest.mark.parametrize("value", ["", "two words", ":Class", "1 < 2"])
+def test_an_entry_point_that_names_no_module_is_named(install: Write, tmp_path: Path, value: str) -> None:
+    install("ub-fine", ANNOUNCES.format(name="fine", module="ub_fine", cls="Cut"))
+    (tmp_path / "site" / "ub_fine-1.0.dist-info" / "entry_points.txt").write_text(f"[unlearnbench]\nodd = {value}\n")
+    assert status_of(load_catalogue(), "odd") == (
+        "failed", f"its entry point is {value!r}, which names no module (NAME = MODULE)"
+    )  # fmt: skip
+
+
+def test_a_search_path_may_hold_what_is_no_text(
+    command: Any, install: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install("ub-good", GOOD)
+    monkeypatch.setattr(sys, "path", [tmp_path / "nowhere", *sys.path, tmp_path])
+    assert status_of(load_catalogue(), "good")[0] == "ok"
+    for more in ((), ("--isolate",)):
+        told = command("run", "-m", "good", *ONCE, "--out", f"out{len(more)}", *more)
+        assert told.code == 0, told.err
 
 
 @pytest.mark.parametrize("reason", failing_points())

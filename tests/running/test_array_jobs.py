@@ -39,7 +39,7 @@ class Here:
         self.most = self._now = 0
         self._lock = threading.Lock()
 
-    def run(self, processes: Processes, order: CellOrder, seconds: float | None) -> Ended:
+    def run(self, processes: Processes, order: CellOrder, seconds: float | None, sealed: bytes = b"") -> Ended:
         received = CellOrder.from_json(order.to_json())
         assert received == order  # nothing but what JSON knows
         with self._lock:
@@ -49,7 +49,7 @@ class Here:
         time.sleep(0.05)
         with self._lock:
             # What is done in threads here is done in processes else: one at a time.
-            saved = worker.work(received)
+            saved = worker.work(received, sealed)
             self._now -= 1
         return Ended(0, {"saved": saved}, "", True, "2026-01-01T00:00:00+00:00")
 
@@ -106,7 +106,7 @@ def test_an_error_that_all_cells_would_meet_stops_the_run(
 ) -> None:
     sent = []
 
-    def refuse(processes: Processes, order: CellOrder, seconds: float | None) -> Ended:
+    def refuse(processes: Processes, order: CellOrder, seconds: float | None, sealed: bytes) -> Ended:
         sent.append(order)
         said = {"error": "other versions here", "hint": "install the same", "exit_code": 2}
         return Ended(0, said, "", True, "2026-01-01T00:00:00+00:00")
@@ -133,7 +133,7 @@ def test_a_dataset_that_changed_meanwhile_is_refused(command: Any, tmp_path: Pat
         cell_codec.cell_from_plain(plain, load_catalogue())
     plain["key"] = caught.value.message.split("here it is cell ")[1].split(",")[0]
     with pytest.raises(UsageError, match="Dataset toy is not the graph it was when the run began"):
-        worker.work(replace(order, cell=plain))
+        worker.work(replace(order, cell=plain, sealed=0))
 
 
 @pytest.mark.slow
@@ -301,6 +301,9 @@ def test_nothing_is_started_once_all_was_ended() -> None:
         save_state=None,
         machine="m-000000",
         backend="serial",
+        unfinished=None,
+        sealed=0,
+        python_path=None,
     )
     ended = started.run(order, None)
     assert (ended.code, ended.answer) == (-signal.SIGKILL, {})

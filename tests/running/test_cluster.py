@@ -353,6 +353,23 @@ def test_a_scheduler_that_does_not_answer_is_told(command: Any, monkeypatch: pyt
     assert "dask scheduler" in told.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("address", "hint"),
+    [
+        ("tls://127.0.0.1:9", "distributed.comm.tls"),
+        ("tls://", "distributed.comm.tls"),
+        ("odd://x:1", "dask scheduler"),
+    ],
+)
+def test_an_address_that_dask_cannot_use_is_told(command: Any, address: str, hint: str) -> None:
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    told = command("run", "-m", "steady", *ONCE, "--backend", "dask", "--scheduler", address, "--out", "o")
+    assert told.code == 2
+    error, remedy = told.err.splitlines()[-2:]
+    assert error.startswith(f"error: --scheduler {address}: no dask scheduler answers there (")
+    assert hint in remedy
+
+
 def test_a_missing_extra_is_told(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     told = command("run", "-m", "steady", *ONCE, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9", "--out", "o")

@@ -24,7 +24,7 @@ from unlearnbench.records.store import temporaries
 __all__ = ["command", "install"]
 
 SEED = 7
-TWELVE = ("-m", "steady,twin", *SMALL, "--repetitions", "4")
+TWELVE = ("-m", "steady,twin", *SMALL, "--repetitions", "4", "--no-isolate")
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 

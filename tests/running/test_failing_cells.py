@@ -19,6 +19,7 @@ from misbehaving_samples import MISBEHAVING
 from plugin_samples import Write
 
 import unlearnbench
+from unlearnbench.running.backends.processes import OUTER
 
 __all__ = ["command", "install"]
 
@@ -253,8 +254,11 @@ def test_records_of_isolated_cells_equal_the_others_but_for_times(bad: Any, tmp_
         assert same(record, other), place
         assert other.provenance["isolated"] is True
         assert other.provenance["backend"] == "serial"
-        names = {**record.provenance, "isolated": True}.keys()
-        assert other.provenance.keys() == names
+        assert other.provenance["scored_outside"] is True
+        outer = sum(row["seconds"] for row in other.phases if row["name"] in OUTER)
+        assert other.provenance["process_seconds"] > outer
+        more = {"isolated", "scored_outside", "process_seconds"}
+        assert other.provenance.keys() == record.provenance.keys() | more
         states = [
             unlearnbench.load_state(tmp_path / folder / f"{record.key}.pt").weights
             for folder in ("state-here", "state-there")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,15 @@ WAIT_SECONDS = 100.0
 SMALL = ("--datasets", "toy", "--epochs", "2")
 ONCE = (*SMALL, "--repetitions", "1")
 SHARDS = ("--num-shards", "3")
+
+
+APART = ("--isolate", "--no-isolate", "--jobs", "--cell-timeout", "--backend")
+
+
+def in_one_process(arguments: Sequence[str]) -> list[str]:
+    """Have the toys run in the process of the command, unless the arguments say where."""
+    computes = bool(arguments) and arguments[0] in ("run", "audit")
+    return [*arguments, *(["--no-isolate"] if computes and not set(APART) & set(arguments) else [])]
 
 
 class Told:
@@ -47,7 +56,7 @@ def command(
     def run(*arguments: str) -> Told:
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
-            main(list(arguments))
+            main(in_one_process(arguments))
         said = capsys.readouterr()
         return Told(int(caught.value.code or 0), said.out, said.err)
 
@@ -72,14 +81,21 @@ def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
 class Process:
     """The command line in a process of its own, in which the toy methods are installed, and what else is given."""
 
-    def __init__(self, folder: Path, *arguments: str, more: dict[str, str] | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        more: dict[str, str] | None = None,
+        plain: bool = False,
+        **environment: str,
+    ) -> None:
         site = folder / "site"
         if not site.exists():
             for distribution, source in {"ub-toys": TOYS, **(more or {})}.items():
                 write_distribution(site, distribution, source)
         path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "unlearnbench", *arguments],
+            [sys.executable, "-m", "unlearnbench", *(arguments if plain else in_one_process(arguments))],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": path, **environment},
             stdout=subprocess.PIPE,

@@ -148,7 +148,8 @@ GPU = FakeGpu()
 @pytest.fixture
 def clock_by_hand(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     """Let the harness read `CLOCK`."""
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=CLOCK.read))
+    for name in ("perf_counter", "monotonic"):
+        monkeypatch.setattr(clock, name, CLOCK.read)
     return CLOCK
 
 

@@ -29,6 +29,7 @@ class FakePoint:
     plugin: Any
     distribution: str = "ub-a"
     version: str = "1.0"
+    value: str = "made_up"
     dist: Any = field(init=False)
 
     def __post_init__(self) -> None:

@@ -371,6 +371,72 @@ class WrongParts(Wrong, Sharded):
         partitioner: Spec = part("partitioner", "loses-nodes", "Deals nodes.")
 
 
+class SkipsMembers(Wrong, Sharded):
+    """Retrains some of the members that a request touches, and keeps the others."""
+
+    claim = Claim.APPROXIMATE
+    claim_reason = ""
+
+    def fit(self, task):
+        self.served = 0
+        super().fit(task)
+
+    def unlearn(self, request, retained):
+        self.served += 1
+        self.kind = request.kind
+        super().unlearn(request, retained)
+
+    def _train(self, task, shards):
+        super()._train(task, self.chosen(list(shards)) if self.served else shards)
+
+
+class RetrainsFifteen(SkipsMembers):
+    name = "retrains-fifteen"
+
+    def chosen(self, shards):
+        return shards[:15]
+
+
+class RetrainsEverySecond(SkipsMembers):
+    name = "retrains-every-second"
+
+    def chosen(self, shards):
+        return shards[::2]
+
+
+class IgnoresTheThird(SkipsMembers):
+    name = "ignores-the-third"
+
+    def chosen(self, shards):
+        return shards if self.served < 3 else []
+
+
+class ServesEdgesInOneShard(SkipsMembers):
+    name = "serves-edges-in-one-shard"
+
+    def chosen(self, shards):
+        return shards[:1] if self.kind == "edge" else shards
+
+
+class UpdatesInPlace(Wrong, PostHoc):
+    """Returns nothing from update()."""
+
+    name = "updates-in-place"
+
+    def update(self, network, task, request, retained):
+        pass
+
+
+class HasNoState(Wrong, PostHoc):
+    name = "has-no-state"
+
+    def update(self, network, task, request, retained):
+        return network
+
+    def state(self):
+        pass
+
+
 # By kind and component: the rules that must fail, and what the first of them must say.
 FAULTS = {
     ("partitioner", LosesNodes): (
@@ -399,8 +465,17 @@ FAULTS = {
     ),
     ("unlearner", DropsOutWhenAsked): (["own-generator", "pure-predict"], "uses the global generator of torch"),
     ("unlearner", TakesNoSecondRequest): (["second-request"], "It crashes: KeyError"),
+    ("unlearner", RetrainsFifteen): (["every-shard"], "Request 2, a node of each of 32 shards: the members of shards"),
+    ("unlearner", RetrainsEverySecond): (["every-shard"], "Request 1, an edge of each of .* shards: the members of"),
+    ("unlearner", IgnoresTheThird): (["every-shard"], "Request 3, a node of each of .* shards: the members of shards"),
+    ("unlearner", ServesEdgesInOneShard): (["every-shard"], "Request 1, an edge of each of .* shards: the members of"),
+    ("unlearner", UpdatesInPlace): (
+        ["answers"],
+        "UpdatesInPlace.update\\(\\) returned a NoneType, expected .* return network",
+    ),
+    ("unlearner", HasNoState): (["answers"], "state\\(\\) or kept\\(\\) returned a NoneType"),
     ("unlearner", WrongParts): (["answers"], "Partitioner loses-nodes returned shard"),
-    ("model", NeedsTwoNodes): (["answers"], "a single node.*It crashes: ValueError: Expected more than 1 value"),
+    ("model", NeedsTwoNodes): (["answers"], "a single node.*normalises over a batch"),
     ("metric", HidesNaN): (["nan"], "Predictions with NaN are scored"),
     ("metric", NeedsEveryClass): (["a-number"], "score\\(\\) of a single node gave nan"),
     ("dataset", AnotherEachTime): (["same-answer"], "Loaded twice it is another graph: x differ"),

@@ -6,7 +6,9 @@ import re
 from importlib import metadata
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import wrong_plugins
 from plugin_samples import FakePoint
 from repository import ROOT
@@ -14,6 +16,8 @@ from repository import ROOT
 from unlearnbench.audits.distance import controls
 from unlearnbench.component import Spec
 from unlearnbench.hookspecs import KINDS
+from unlearnbench.metrics.base import Metric
+from unlearnbench.metrics.scoring import score
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
@@ -27,7 +31,7 @@ from unlearnbench.testing import (
     UnlearnerConformance,
 )
 from unlearnbench.testing.conformance import Conformance, check_component, rules_of
-from unlearnbench.testing.graphs import TOYS, toys
+from unlearnbench.testing.graphs import MANY_SHARDS, TOYS, toys
 from unlearnbench.testing.rules.base import Fault, Result
 
 pytest_plugins = ["pytester"]
@@ -64,7 +68,7 @@ SHORT = {
     "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
     "sbm": "sbm[num_nodes=60,num_edges=120]",
 }
-MODELS = {"cgu": "sgc"}
+MODELS = {"cgu": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
     *(("audit", name) for name in ("controls", "distance")),
@@ -133,7 +137,7 @@ def test_rules_have_names_of_their_own_and_graphs_that_there_are() -> None:
         names = [rule.name for rule in rules]
         assert len(set(names)) == len(names)
         for rule in rules:
-            assert set(rule.toys) <= set(TOYS)
+            assert set(rule.toys) <= {*TOYS, MANY_SHARDS}
             assert set(rule.needs) <= set(names[: names.index(rule.name)])
 
 
@@ -206,3 +210,21 @@ def test_pytest_tells_what_the_command_tells(pytester: pytest.Pytester) -> None:
 def test_a_fault_says_where_what_and_what_to_do() -> None:
     assert str(Fault("It is wrong.", "Mend it.", "one class")) == "On one class: It is wrong. Mend it."
     assert str(Fault("It is wrong.", "Mend it.")) == "It is wrong. Mend it."
+
+
+@pytest.mark.parametrize("scalar", [np.float32, np.float64, np.array, torch.tensor, float, lambda value: [value]])
+def test_a_metric_may_return_what_a_run_accepts(scalar: Any) -> None:
+    class Accuracy(Metric):
+        name = "accuracy"
+        summary, reference = "Right predictions.", "a test"
+
+        def score(self, labels: Any, log_probabilities: Any) -> Any:
+            if bool(log_probabilities.isnan().any()):
+                return scalar(float("nan"))
+            return scalar(float((log_probabilities.argmax(dim=1) == labels).float().mean()))
+
+    spec = Spec("metric", "accuracy", 1, Accuracy, Accuracy.Params(), label="accuracy")
+    failed = {result.rule for result in check_component(spec, FIRST_PARTY) if result.status == "failed"}
+    answers = {("after", "test", "full"): torch.zeros(4, 2)}
+    is_accepted = bool(score(answers, {"test": torch.zeros(4, dtype=torch.int64)}, [spec])[0])
+    assert ("a-number" not in failed) == is_accepted == (not isinstance(scalar(0.5), list))

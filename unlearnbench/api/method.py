@@ -174,8 +174,12 @@ class Method:
             raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget either nodes or edges.")
         graph = self._task.graph.to(torch.device("cpu"))
         if edges is not None:
-            pairs = tuple((a, b) for a, b in (_ids(pair).tolist() for pair in edges))
-            self._check_known(torch.tensor(pairs, dtype=torch.int64).reshape(-1))
+            listed = [tuple(pair) for pair in (edges.tolist() if isinstance(edges, Tensor) else edges)]
+            if any(len(pair) != 2 for pair in listed):
+                raise UsageError("An edge has two ends.", "Example: forget(edges=[(3, 7)]).")
+            ends = _ids([end for pair in listed for end in pair])
+            self._check_known(ends)
+            pairs = tuple((a, b) for a, b in ends.reshape(-1, 2).tolist())
             return draw_edges(Forget(None, ids=pairs, kind="edge"), graph, 0, torch.Generator())
         assert nodes is not None
         ids = _ids(nodes)
@@ -190,9 +194,9 @@ class Method:
 
     def _check_known(self, ids: Tensor) -> None:
         forgotten = [request.ids for request in self._requests if request.kind == "node"]
-        for id_ in ids.tolist():
-            if any(id_ in known for known in forgotten):
-                raise UsageError(f"Node {id_} was forgotten: it is not in the graph any more.", "Leave it out.")
+        gone = ids[torch.isin(ids, torch.cat([ids[:0], *forgotten]))]
+        if len(gone):
+            raise UsageError(f"Node {int(gone[0])} was forgotten: it is not in the graph any more.", "Leave it out.")
         strange = ids[~self._graph.contains(ids)]
         if len(strange):
             raise UsageError(f"Node {int(strange[0])} is not in the graph.", "Nodes are named by their ids.")

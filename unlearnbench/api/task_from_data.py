@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unlearnbench.component import Spec
+from unlearnbench.datasets.base import edge_statistics
 from unlearnbench.datasets.own.arrays import Features
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import UsageError
@@ -62,7 +65,8 @@ def task_from_data(
     """Make a task from your own graph, outside any benchmark; fit `unlearnbench.method` to it.
 
     The graph passes the checks of `file:PATH` (docs/datasets.md), and the task equals, bit for bit,
-    the one that `run` makes from the same graph in a file.
+    the one that `run` makes from the same graph in a file. What is ignored (`edge_weight`, `edge_attr`) or
+    assumed (edges in one direction are directed) is a warning.
 
     Args:
         data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and optionally
@@ -94,7 +98,10 @@ def task_from_data(
     if split is not None:
         options["split"] = str(split)
     dataset = resolve(catalogue, "dataset", Bracket("file", options))
-    graph, name, base_seed = File(dataset.params).of_value(data), identity_of(dataset), config.base_seed()
+    reader, name, base_seed = File(dataset.params), identity_of(dataset), config.base_seed()
+    graph = reader.of_value(data)
+    for note in _assumptions(reader, graph):
+        warnings.warn(f"task_from_data: {note}", stacklevel=2)
     try:
         parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
@@ -111,3 +118,13 @@ def task_from_data(
         base_seed=base_seed,
         repetition=repetition,
     )
+
+
+def _assumptions(reader: File, graph: Graph) -> Iterator[str]:
+    """Yield what was ignored or assumed, and what to do about it; a run prints the same."""
+    silence = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
+    for note in reader.notes:
+        is_left_out = note.startswith("ignored")
+        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{silence}"
+    if edge_statistics(graph)["directed"]:
+        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {silence}"

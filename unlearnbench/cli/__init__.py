@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import click
 
 from unlearnbench.cli.flags import with_flags
-from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_USAGE, UnlearnbenchError, nearest
+from unlearnbench.cli.streams import standard_streams
+from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UnlearnbenchError, nearest
+from unlearnbench.running.forks import handling
 
 COMMANDS = {
     "run": "Run methods on datasets and print tables.",
@@ -68,28 +70,31 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; errors for users are two lines and an exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
     # SIGTERM, as job schedulers send it, is handled like Ctrl-C: finished cells are saved already.
-    signal.signal(signal.SIGTERM, _interrupt)
+    with handling(signal.SIGTERM, _interrupt), standard_streams():
+        code = _exit_code(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(code)
+
+
+def _exit_code(given: list[str]) -> int:
+    """Run a command, print the error that ended it, and return the exit code."""
     try:
         outcome: Any = cli.main(given, prog_name="unlearnbench", standalone_mode=False)
+        sys.stdout.flush()
     except UnlearnbenchError as error:
         if "--debug" in given:
             traceback.print_exception(error)
         print(f"error: {with_flags(error.message, cli)}", file=sys.stderr)
         if error.hint:
             print(with_flags(error.hint, cli), file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
-        sys.exit(EXIT_USAGE)
+        return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
         print("interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(EXIT_INTERRUPTED)
-    sys.exit(outcome if isinstance(outcome, int) else 0)
+        return EXIT_INTERRUPTED
+    return outcome if isinstance(outcome, int) else EXIT_OK
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

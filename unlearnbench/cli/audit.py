@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from unlearnbench.cli import options
 from unlearnbench.cli.grid import grid, settings
 from unlearnbench.registry.brackets import split_names
 
 DEFAULTS = {"repetitions": 1, "forget_ratio": 0.05}
 
 
-@click.command("audit", short_help="Ask whether forgotten data is really gone.")
+@click.command("audit", cls=options.Command, short_help="Ask whether forgotten data is really gone.")
 @click.argument("audits", metavar="NAMES")
 @grid(**DEFAULTS)
 @click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue, Entry
 
 
-@click.command("doctor", short_help="Check what this machine offers: devices, memory readings, data.")
+@click.command(
+    "doctor", cls=options.Command, short_help="Check what this machine offers: devices, memory readings, data."
+)
 @click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json
 @options.disable_plugin
@@ -27,10 +29,10 @@ def command(data_root: Path | None, as_json: bool, disable_plugins: tuple[str, .
     """Check what this machine offers: hardware, devices, NVML, METIS, threads, data, what components need, plugins."""
     report = findings(data_root, disable_plugins)
     if as_json:
-        click.echo(json.dumps(report, indent=1))
+        print(json.dumps(report, indent=1))
         return
     for heading, text in _lines(report):
-        click.echo(f"{heading:<11} {text}")
+        print(f"{heading:<11} {text}")
 
 
 def findings(data_root: Path | None, disable: Iterable[str]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
+# Readers of options that may be repeated.
+LISTS = {"integers", "texts", "assignments"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
 ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 
@@ -67,11 +69,13 @@ def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[
     kind, default = _plain(option_types()[name]), option_default(name)
     names = flag.names or (f"--{name.replace('_', '-')}",)
     keywords: dict[str, Any] = {"help": f"{flag.help}{_shown(name, flag, kind, defaults)}", "metavar": flag.metavar}
-    if kind is bool:
+    if kind is bool and default is None:
+        keywords["default"] = None
+    elif kind is bool:
         keywords |= {"is_flag": True, "flag_value": not default, "default": None}
     elif flag.reads:
         keywords["callback"] = getattr(options, flag.reads)
-        keywords["multiple"] = flag.reads == "assignments"
+        keywords["multiple"] = flag.reads in LISTS
     elif get_origin(kind) is Literal:
         keywords["type"] = click.Choice(get_args(kind))
     elif get_origin(kind) is list:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
 
+_DATA_ROOT = click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
+_OFFLINE = click.option("--offline", is_flag=True, help="Download nothing.")
 
-@click.group("leaderboard", short_help="Write or check the leaderboard, submit records.")
+
+@click.group("leaderboard", cls=options.Group, short_help="Write or check the leaderboard, submit records.")
 def command() -> None:
     """Write the leaderboard's CSV files from records, check that they agree, submit records of your own."""
 
@@ -24,8 +29,10 @@ def build(results: Path, out: Path | None) -> None:
     """Write the CSV files: the same bytes from the same records."""
     from unlearnbench.report.publish import leaderboard
 
-    for path in leaderboard.build(results, out or results / "leaderboard"):
-        click.echo(path)
+    with warnings_as_lines():
+        paths = leaderboard.build(results, out or results / "leaderboard")
+    for path in paths:
+        print(path)
 
 
 @command.command("verify")
@@ -38,8 +45,14 @@ def build(results: Path, out: Path | None) -> None:
     help="Run N cells again, drawn at random, and compare them with their records instead.",
 )
 @click.option("--seed", type=int, metavar="S", help="Which cells; printed if not given.  [default: another each time]")
-@click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
-@click.option("--offline", is_flag=True, help="Download nothing.")
+@click.option(
+    "--cell-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="End a cell after S seconds.  [default: 20 times those of its record, and 120; at most a day]",
+)
+@_DATA_ROOT
+@_OFFLINE
 @options.as_json
 @options.debug
 def verify(
@@ -47,6 +60,7 @@ def verify(
     out: Path | None,
     recompute: int | None,
     seed: int | None,
+    cell_timeout: float | None,
     data_root: Path | None,
     offline: bool,
     as_json: bool,
@@ -55,7 +69,8 @@ def verify(
 
     With --recompute no CSV file is looked at: N cells are computed again into a temporary folder,
     and digests, metrics and counts are compared exactly, times not. It fails if one differs, and
-    names it and why it may.
+    names it and why it may. RESULTS/recomputed says which ones this machine computed again, and
+    `leaderboard build` shows it.
 
     \b
     Examples:
@@ -63,43 +78,57 @@ def verify(
       unlearnbench leaderboard verify results --recompute 3 --seed 7
     """  # noqa: D301
     if recompute is not None:
-        return _recompute(results, recompute, seed, data_root, offline, as_json)
+        return _recompute(results, recompute, seed, cell_timeout, data_root, offline, as_json)
     from unlearnbench.report.publish import leaderboard
 
     try:
-        leaderboard.verify(results, out or results / "leaderboard")
+        with warnings_as_lines():
+            leaderboard.verify(results, out or results / "leaderboard")
     except UnlearnbenchError as error:
         if as_json:
-            click.echo(json.dumps({"agrees": False, "problem": error.message}, indent=1))
+            print(json.dumps({"agrees": False, "problem": error.message}, indent=1))
         raise
     message = "The leaderboard agrees with its records."
-    click.echo(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
+    print(json.dumps({"agrees": True, "problem": None}, indent=1) if as_json else message)
     return EXIT_OK
 
 
 def _recompute(
-    results: Path, number: int, seed: int | None, data_root: Path | None, offline: bool, as_json: bool
+    results: Path,
+    number: int,
+    seed: int | None,
+    cell_timeout: float | None,
+    data_root: Path | None,
+    offline: bool,
+    as_json: bool,
 ) -> int:
     import random
 
     from unlearnbench.registry.loading import load_and_report
-    from unlearnbench.report.publish.recompute import Recomputed, recompute
+    from unlearnbench.report.publish.recompute import Recomputed, note_recomputed, recompute
 
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     catalogue = load_and_report()
 
     def show(one: Recomputed) -> None:
-        click.echo("\n".join(one.lines()), err=as_json)
+        print("\n".join(one.lines()), file=sys.stderr if as_json else sys.stdout)
 
-    cells = recompute(results, number, seed, catalogue, data_root, offline, show)
+    with warnings_as_lines():
+        cells = recompute(results, number, seed, catalogue, data_root, offline, show, cell_timeout)
+    try:
+        path = note_recomputed(results, cells)
+        if path is not None:
+            print(f"{path} lists what was computed again: unlearnbench leaderboard build shows it.", file=sys.stderr)
+    except UnlearnbenchError as error:  # what was compared holds without it
+        print(f"note: {error.message} It is not noted which cells were computed again.", file=sys.stderr)
     same = sum(one.agrees for one in cells)
     refused = sum(bool(one.refusal) for one in cells)
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
     if as_json:
         plain = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in cells]
-        click.echo(json.dumps({"seed": seed, "cells": plain}, indent=1))
+        print(json.dumps({"seed": seed, "cells": plain}, indent=1))
     else:
-        click.echo(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
+        print(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")
     return EXIT_OK if same == len(cells) else EXIT_FAILED_CELLS
 
 
@@ -114,10 +143,13 @@ def _recompute(
     help="Where to lay the files out: a clone's results folder, or a new one.",
 )
 @click.option("--allow-dirty", is_flag=True, help="Take records made from changed source too; each says so.")
+@_DATA_ROOT
+@_OFFLINE
 @options.debug
-def submit(results: Path, out: Path, allow_dirty: bool) -> int:
+def submit(results: Path, out: Path, allow_dirty: bool, data_root: Path | None, offline: bool) -> int:
     """Check the records in DIR and lay them out for a pull request.
 
+    Each must follow from its graph, its protocol and the predictions beside it.
     Only records and descriptions of machines are laid out, and nothing is written over. What is
     left out is named with the reason, and the command then ends with 1.
 
@@ -129,13 +161,13 @@ def submit(results: Path, out: Path, allow_dirty: bool) -> int:
     from unlearnbench.registry.loading import load_and_report
     from unlearnbench.report.publish.submission import submit as lay_out
 
-    done = lay_out(results, out, load_and_report(), allow_dirty)
+    done = lay_out(results, out, load_and_report(), allow_dirty, data_root, offline)
     for path in done.written:
-        click.echo(path)
+        print(path)
     for path, reason in done.left_out:
-        click.echo(f"left out: {path}: {reason}", err=True)
+        print(f"left out: {path}: {reason}", file=sys.stderr)
     if done.arrays:
-        click.echo(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", err=True)
+        print(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", file=sys.stderr)
     counts = f"{len(done.written)} files laid out, {len(done.there)} there already, {len(done.left_out)} left out"
-    click.echo(f"{counts}.", err=True)
+    print(f"{counts}.", file=sys.stderr)
     return EXIT_FAILED_CELLS if done.left_out else EXIT_OK

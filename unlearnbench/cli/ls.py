@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
@@ -10,7 +11,7 @@ from unlearnbench.cli import options
 from unlearnbench.hookspecs import HOOKS
 
 
-@click.command("ls", short_help="List components, tables or experiments.")
+@click.command("ls", cls=options.Command, short_help="List components, tables or experiments.")
 @click.argument("kind", type=options.OneOf([*HOOKS, "method"]))
 @options.as_json
 @options.disable_plugin
@@ -27,10 +28,10 @@ def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
             {"name": name, "summary": e.summary, "distribution": e.distribution}
             for name, e in zip(names, entries, strict=True)
         ]
-        click.echo(json.dumps(rows, indent=1))
+        print(json.dumps(rows, indent=1))
         return
     width = max(map(len, names), default=0)
     for name, entry in zip(names, entries, strict=True):
-        click.echo(f"{name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
+        print(f"{name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
     if not entries:
-        click.echo(f"No {kind} is registered.", err=True)
+        print(f"No {kind} is registered.", file=sys.stderr)

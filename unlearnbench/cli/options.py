@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from typing_extensions import override
 
 from unlearnbench.errors import UsageError, unknown_name
+
+
+class Command(click.Command):
+    """A command that refuses an option given twice where the last one would win without a word."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments.
+
+        Raises:
+            UsageError: An option that takes one value is given twice.
+        """
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for parameter, times in Counter(order).items():
+            if isinstance(parameter, click.Option) and times > 1 and not (parameter.is_flag or parameter.multiple):
+                raise UsageError(f"{'/'.join(parameter.opts)} is given {times} times.", "Leave all but one out.")
+        return super().parse_args(ctx, args)
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
 
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -31,12 +57,12 @@ def width_of_tables() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def integers(context: Any, parameter: click.Parameter, text: str | None) -> list[int] | None:
-    """Read whole numbers separated by commas."""
-    if text is None:
+def integers(context: Any, parameter: click.Parameter, texts: tuple[str, ...]) -> list[int] | None:
+    """Read whole numbers separated by commas; an option that is repeated adds to them."""
+    if not texts:
         return None
     numbers = []
-    for item in text.split(","):
+    for text, item in _items(texts):
         try:
             numbers.append(int(item))
         except ValueError:
@@ -46,22 +72,19 @@ def integers(context: Any, parameter: click.Parameter, text: str | None) -> list
     return numbers
 
 
+def _items(texts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield each text with each of its items."""
+    return ((text, item) for text in texts for item in text.split(","))
+
+
 def text(context: Any, parameter: Any, text: str | None) -> str | None:
     """Take a text as it is."""
     return text
 
 
-def forgotten(context: Any, parameter: Any, text: str | None) -> list[int] | list[tuple[int, int]] | None:
-    """Read what to forget: numbers of nodes, or pairs of them joined by a hyphen, separated by commas."""
-    if text is None or not re.search(r"\d\s*-", text):
-        return integers(context, parameter, text)
-    pairs = []
-    for item in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", item)
-        if match is None:
-            raise UsageError(f"--forget {text}: {item.strip()!r} is not an edge.", "Example: 3-17,4-5")
-        pairs.append((int(match[1]), int(match[2])))
-    return pairs
+def texts(context: Any, parameter: Any, given: tuple[str, ...]) -> list[str] | None:
+    """Take texts as they are; an option that is repeated adds to them."""
+    return list(given) or None
 
 
 class OneOf(click.Choice[str]):

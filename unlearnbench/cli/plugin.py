@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from unlearnbench.testing.rules.base import Result
 
 
-@click.group("plugin", short_help="Write a plugin of your own, and check it.")
+@click.group("plugin", cls=options.Group, short_help="Write a plugin of your own, and check it.")
 def command() -> None:
     """Write a plugin of your own, and check that a component keeps to its contract."""
 
@@ -41,10 +42,10 @@ def new(name: str, kind: str, out: Path) -> None:
 
     folder = write_package(name, _kind(kind), out, load_catalogue())
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        click.echo(f"wrote {path}")
+        print(f"wrote {path}")
     component = folder.name.removeprefix("unlearnbench-")
     use = f"report --table utility --against {component}" if kind == "table" else f"plugin check {component}"
-    click.echo(f"\nNext:\n  pip install --editable {folder}\n  unlearnbench {use}")
+    print(f"\nNext:\n  pip install --editable {folder}\n  unlearnbench {use}")
 
 
 @command.command("check", short_help="Say what a component does wrong, and why.")
@@ -78,7 +79,7 @@ def check(
     catalogue = load_and_report(disable_plugins)
     spec = resolve_any(catalogue, name, kind and _kind(kind))
     if not as_json:
-        click.echo(f"{spec.label}, {spec.kind}, version {spec.version}, from {spec.distribution}")
+        print(f"{spec.label}, {spec.kind}, version {spec.version}, from {spec.distribution}")
     results = []
     for result in check_component(spec, catalogue, model, data_root):
         results.append(result)
@@ -86,10 +87,10 @@ def check(
             _show(result, debug)
     failed = sum(result.status == "failed" for result in results)
     if as_json:
-        click.echo(json.dumps(_plain(spec, results), indent=1))
+        print(json.dumps(_plain(spec, results), indent=1))
     else:
         skipped = sum(result.status == "skipped" for result in results)
-        click.echo(f"{len(results)} rules: {len(results) - failed - skipped} ok, {failed} failed, {skipped} skipped")
+        print(f"{len(results)} rules: {len(results) - failed - skipped} ok, {failed} failed, {skipped} skipped")
     return EXIT_FAILED_CELLS if failed else EXIT_OK
 
 
@@ -98,16 +99,16 @@ def _kind(kind: str) -> str:
 
 
 def _show(result: Result, debug: bool) -> None:
-    click.echo(f"{result.status:<8}{result.rule}: {result.promise}")
+    print(f"{result.status:<8}{result.rule}: {result.promise}")
     if result.skipped:
-        click.echo(f"          {result.skipped}")
+        print(f"          {result.skipped}")
     for text in result.refused:
-        click.echo(f"          refused, which it may: {text}")
+        print(f"          refused, which it may: {text}")
     for fault in result.faults:
-        click.echo(f"          {f'On {fault.where}: ' if fault.where else ''}{fault.what}")
-        click.echo(f"          Remedy: {fault.remedy}")
+        print(f"          {f'On {fault.where}: ' if fault.where else ''}{fault.what}")
+        print(f"          Remedy: {fault.remedy}")
         if debug and fault.traceback:
-            click.echo(fault.traceback, err=True)
+            print(fault.traceback, file=sys.stderr)
 
 
 def _plain(spec: Spec, results: list[Result]) -> dict[str, object]:

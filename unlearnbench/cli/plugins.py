@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 
 import click
 
 from unlearnbench.cli import options
 
 
-@click.command("plugins", short_help="List plugins and what became of them.")
+@click.command("plugins", cls=options.Command, short_help="List plugins and what became of them.")
 @options.as_json
 @options.disable_plugin
 @options.debug
@@ -20,12 +21,12 @@ def command(as_json: bool, disable_plugins: tuple[str, ...]) -> None:
 
     catalogue = load_catalogue(disable=disable_plugins)
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(plugin) for plugin in catalogue.plugins], indent=1))
+        print(json.dumps([dataclasses.asdict(plugin) for plugin in catalogue.plugins], indent=1))
         return
     for plugin in catalogue.plugins:
         reason = f"  {plugin.reason}" if plugin.reason else ""
-        click.echo(f"{plugin.name}  ({plugin.distribution} {plugin.version})  {plugin.status}{reason}")
+        print(f"{plugin.name}  ({plugin.distribution} {plugin.version})  {plugin.status}{reason}")
         for component in plugin.components:
-            click.echo(f"  {component}")
+            print(f"  {component}")
     for notice in catalogue.notices:
-        click.echo(f"note: {notice}", err=True)
+        print(f"note: {notice}", file=sys.stderr)

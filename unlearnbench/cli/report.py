@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from unlearnbench.cli import options
+from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import NothingMatchedError, UsageError
 from unlearnbench.registry.brackets import split_names
 from unlearnbench.registry.builtin import TABLES
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from unlearnbench.report.frame.selection import Selection
 
 
-@click.command("report", short_help="Rebuild tables from records.")
+@click.command("report", cls=options.Command, short_help="Rebuild tables from records.")
 @click.argument("results", type=options.PATH, default=Path("results"))
 @click.option(
     "--table",
@@ -46,6 +48,12 @@ if TYPE_CHECKING:
     metavar="NAME",
     default="",
     help="Set our numbers against published ones: `unlearnbench ls table` lists which tables have which.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    default="",
+    help="Show this metric: macro-f1, roc-auc, average-precision or a plugin's.  [default: what papers report]",
 )
 @click.option(
     "--figure",
@@ -77,6 +85,7 @@ def command(
     style: str,
     as_json: bool,
     against: str,
+    metric: str,
     figure: Path | None,
     html: Path | None,
     figures: Path | None,
@@ -105,10 +114,12 @@ def command(
         _refuse_options_of_tables(context)
         _write_page_and_figures(results, html, figures, wanted)
     else:
-        _write_table(results, table, style, against, figure, wanted)
+        _write_table(results, table, style, against, metric, figure, wanted)
 
 
-def _write_table(results: Path, table: str, style: str, against: str, figure: Path | None, wanted: Selection) -> None:
+def _write_table(
+    results: Path, table: str, style: str, against: str, metric: str, figure: Path | None, wanted: Selection
+) -> None:
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
@@ -125,8 +136,12 @@ def _write_table(results: Path, table: str, style: str, against: str, figure: Pa
     frame = _read(load_audits if reads == "audits" else load_records, results, wanted)
     audits = _audits(results) if reads == "both" else None
     source = shlex.quote(str(results)) + wanted.options()
-    tables = build_tables(frame, table, source, against, audits, catalogue)
-    click.echo(render(tables, style, options.width_of_tables()), nl=style != "csv")
+    tables = build_tables(frame, table, source, against, audits, catalogue, metric)
+    text = render(tables, style, options.width_of_tables())
+    if style == "csv":  # for programs: in one encoding, whatever that of the terminal is
+        click.echo(text.encode(), nl=False)
+    else:
+        print(text)
     if figure:
         draw_poison(tables, figure)
 
@@ -146,18 +161,20 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         source = shlex.quote(str(results)) + wanted.options()
         # Experiments have no audits of their own.
         audits = _audits(results, replace(wanted, experiment=""))
-        click.echo(str(write_page(results, frame, audits, html, source)))
+        with warnings_as_lines():
+            page = write_page(results, frame, audits, html, source)
+        print(page)
     if figures:
         for path in write_figures(frame, figures):
-            click.echo(str(path))
+            print(str(path))
 
 
 def _read(load: Callable[[Path], pd.DataFrame], results: Path, wanted: Selection) -> pd.DataFrame:
     """Read the selected records; problems are printed, one line each."""
-    frame = _selected(_quietly(load, results), wanted)
+    frame = _quietly(load, results)
     for problem in frame.attrs.get("problems", ()):
-        click.echo(f"warning: {problem}", err=True)
-    return frame
+        print(f"warning: {problem}", file=sys.stderr)
+    return _selected(frame, wanted)
 
 
 def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
@@ -169,7 +186,14 @@ def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
 
 
 def _refuse_options_of_tables(context: click.Context) -> None:
-    flags = {"table": "--table", "style": "--format", "as_json": "--json", "against": "--against", "figure": "--figure"}
+    flags = {
+        "table": "--table",
+        "style": "--format",
+        "as_json": "--json",
+        "against": "--against",
+        "metric": "--metric",
+        "figure": "--figure",
+    }
     given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     if given:
         raise UsageError(

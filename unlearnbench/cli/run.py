@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from unlearnbench.cli import options
 from unlearnbench.cli.grid import given_values, grid, options_of_run_alone, settings
 
 
-@click.command("run", short_help="Run methods on datasets and print tables.")
+@click.command("run", cls=options.Command, short_help="Run methods on datasets and print tables.")
 @grid()
 @click.option(
     "--experiment",

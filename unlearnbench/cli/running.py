@@ -17,6 +17,7 @@ from unlearnbench.cli.flags import with_flags
 from unlearnbench.cli.options import width_of_tables
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.metrics.scoring import ONE_CLASS
 from unlearnbench.protocol import Protocol
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
@@ -29,7 +30,7 @@ from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.execute import Compute, identical
+from unlearnbench.running.execute import Compute, identical, split_by_place
 from unlearnbench.running.plan import Plan, make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress
 from unlearnbench.running.runner import run_cell
@@ -65,7 +66,7 @@ def run_with_progress(
                 print(render(built, width=width_of_tables()))
             except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
                 print(f"note: {error.message}", file=sys.stderr)
-    for notice in [*_unchanged(records), *identical(records)]:
+    for notice in [*_unchanged(records), *identical(records), *_one_class(records)]:
         print(f"note: {notice}", file=sys.stderr)
     return _conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
 
@@ -88,6 +89,11 @@ def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     ready = len(plan.cells) - len(plan.wanted)
     there = f", {ready} of them there already" if ready else ""
     print(f"{len(plan.cells)} cells{there}; records go to {plan.store.root}.", file=sys.stderr)
+    plan.isolate_foreign = plan.config.backend == "local"
+    apart = [] if plan.config.is_isolated else split_by_place(plan)[1]
+    if apart:
+        labels = ", ".join(dict.fromkeys(cell.method.label for cell in apart))
+        print(f"note: cells with code of other packages get own processes (--no-isolate): {labels}.", file=sys.stderr)
     records = execute_with_progress(plan, compute)
     left = len(plan.cells) - len(records)
     if left:
@@ -190,6 +196,15 @@ def _unchanged(records: list[Record]) -> list[str]:
     """Name methods whose parameters were the same before and after a request, bit for bit."""
     labels = Counter(record.label for record in records if record.digests.get("unchanged"))
     return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
+
+
+def _one_class(records: list[Record]) -> list[str]:
+    """Name methods that predict one class for all test nodes."""
+    labels = Counter(record.label for record in records if any(note.startswith(ONE_CLASS) for note in record.notes))
+    return [
+        f"{ONE_CLASS} {label} predicts one class for all test nodes in {count} of its cells."
+        for label, count in labels.items()
+    ]
 
 
 def _list_cells(plan: Plan, as_json: bool) -> int:

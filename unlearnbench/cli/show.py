@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", short_help="Show one component, table or experiment.")
+@click.command("show", cls=options.Command, short_help="Show one component, table or experiment.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json
@@ -39,7 +39,7 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     else:
         described = describe(resolve_any(catalogue, name, kind))
         lines = list(_lines(described))
-    click.echo(json.dumps(described, indent=1) if as_json else "\n".join(lines))
+    print(json.dumps(described, indent=1) if as_json else "\n".join(lines))
 
 
 def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:

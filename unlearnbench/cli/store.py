@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from unlearnbench.errors import NothingMatchedError
 HOUR = 3600.0
 
 
-@click.group("store", short_help="Look after a results folder.")
+@click.group("store", cls=options.Group, short_help="Look after a results folder.")
 def command() -> None:
     """Look after a results folder."""
 
@@ -44,14 +45,13 @@ def clean(results: Path, older_than: float, unfinished: bool) -> None:
     if not results.is_dir():
         raise NothingMatchedError(f"{results}: there is no such folder.", "Name a results folder.")
     for path in remove_temporaries(results, older_than) + remove_all_unfinished(results, older_than, unfinished):
-        click.echo(path)
+        print(path)
     left = len(temporaries(results))
     if left:
-        hint = f"{left} younger than {older_than:g} s are left: a run may be writing them."
-        click.echo(f"note: {hint} If none runs: --older-than 0.", err=True)
+        hint = f"{left} are left: younger than {older_than:g} s, so that a run may be writing them, or not yours."
+        print(f"note: {hint} If no run writes them: --older-than 0.", file=sys.stderr)
     going = [folder for folder in unfinished_folders(results) if not is_finished(folder, results)]
     if going:
         hint = "the command that was interrupted goes on from there; --unfinished removes them."
-        click.echo(
-            f"note: members of {len(going)} unfinished cells are kept in {results / 'unfinished'}: {hint}", err=True
-        )
+        kept = f"note: members of {len(going)} unfinished cells are kept in {results / 'unfinished'}: {hint}"
+        print(kept, file=sys.stderr)

@@ -146,7 +146,7 @@ def data_root(explicit: Path | None = None) -> Path:
     """Choose the data root: the folder named, else `UNLEARNBENCH_DATA`, else the user's cache.
 
     Raises:
-        DataError: The folder chosen is a file.
+        DataError: The folder chosen is a file, or there is none.
     """
     named = os.environ.get(ROOT_VARIABLE, "")
     root = explicit or (Path(named) if named else cache_root())
@@ -161,6 +161,16 @@ def data_root(explicit: Path | None = None) -> Path:
 
 
 def cache_root() -> Path:
-    """Return the user's own data root, which need not exist yet."""
-    # `opinion` would put a folder `Cache` in between on Windows, `appauthor` one more.
-    return user_cache_path("unlearnbench", appauthor=False, opinion=False) / "data"
+    """Return the user's own data root, which need not exist yet.
+
+    Raises:
+        DataError: The user has no home folder.
+    """
+    try:
+        # `opinion` would put a folder `Cache` in between on Windows, `appauthor` one more.
+        folder = user_cache_path("unlearnbench", appauthor=False, opinion=False)
+    except (RuntimeError, OSError, KeyError) as error:
+        raise DataError(
+            f"There is no home folder for a data root: {error}.", f"Name one with `data_root` or {ROOT_VARIABLE}."
+        ) from None
+    return folder / "data"

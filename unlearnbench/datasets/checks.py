@@ -71,10 +71,8 @@ def _check_split(graph: Graph, own: Split, name: str) -> None:
                 f"Dataset {name}: {part} nodes of its split are {ids.dtype} {list(ids.shape)}, expected int64 [m].",
                 "A split names ids of nodes, not a mask.",
             )
-        if len(ids) == 0:
-            raise DataError(
-                f"Dataset {name}: its split has no {part} nodes.", "A split has training, validation and test nodes."
-            )
+        if len(ids) == 0 and part != "validation":
+            raise DataError(f"Dataset {name}: its split has no {part} nodes.", "A split has training and test nodes.")
         strange = ids[~graph.contains(ids)]
         if len(strange):
             raise DataError(f"Dataset {name}: {part} node {int(strange[0])} of its split is not a node of the graph.")

@@ -8,11 +8,12 @@ import os
 import re
 import tempfile
 import time
+import warnings
 import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +22,10 @@ import pooch
 from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
+from unlearnbench.environment import OFFLINE, switch
 from unlearnbench.errors import DataError, MissingDataError
 from unlearnbench.records.files import write_whole
 
-OFFLINE_VARIABLE = "UNLEARNBENCH_OFFLINE"
 ANSWER_SECONDS = 15
 DOWNLOAD_SECONDS = 300
 CHUNK_BYTES = 2**20
@@ -36,8 +37,12 @@ _offline: ContextVar[bool] = ContextVar("offline", default=False)
 
 @contextmanager
 def offline(wanted: bool = True) -> Iterator[None]:
-    """Forbid downloads inside, if wanted; `UNLEARNBENCH_OFFLINE` forbids them everywhere."""
-    token = _offline.set(_offline.get() or wanted)
+    """Forbid downloads inside, if wanted; `UNLEARNBENCH_OFFLINE` forbids them everywhere.
+
+    Raises:
+        UsageError: The variable is neither on nor off.
+    """
+    token = _offline.set(_offline.get() or wanted or switch(OFFLINE))
     try:
         yield
     finally:
@@ -46,7 +51,7 @@ def offline(wanted: bool = True) -> Iterator[None]:
 
 def is_offline() -> bool:
     """Return whether downloads are forbidden."""
-    return _offline.get() or os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
+    return _offline.get() or switch(OFFLINE)
 
 
 @dataclass(frozen=True)
@@ -82,13 +87,13 @@ class RawFiles:
             if not self.missing(place):
                 return place
         if is_offline():
-            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE_VARIABLE}")
+            raise self._cannot(places[0], f"downloads are forbidden by `offline` or {OFFLINE}")
         target = next((place for place in places if _is_writable(place)), None)
         if target is None:
             raise self._cannot(places[0], "no folder to download them to can be written")
         lock = target / ".download.lock"
         try:
-            with FileLock(lock, timeout=self.seconds):
+            with _locked(lock, self.seconds):
                 # Another job may have brought them while this one waited.
                 names_at = defaultdict(list)
                 for name in self.missing(target):
@@ -100,8 +105,11 @@ class RawFiles:
         return target
 
     def places(self, root: Path) -> list[Path]:
-        """List the folders that are looked into, in order: the root's, then the user's cache."""
-        return list(dict.fromkeys((root / self.folder, cache_root() / self.folder)))
+        """List the folders that are looked into, in order: the root's, then the user's cache, if there is one."""
+        places = [root / self.folder]
+        with suppress(DataError):
+            places.append(cache_root() / self.folder)
+        return list(dict.fromkeys(places))
 
     def read(self, root: Path) -> dict[str, bytes]:
         """Read all files, checked.
@@ -193,6 +201,30 @@ def recorded_hash(path: Path) -> str | None:
     if _SHA256.fullmatch(sha256) is None:
         raise DataError(f"{record} holds no SHA-256.", f"Delete {record} if you trust the file.")
     return sha256
+
+
+@contextmanager
+def _locked(lock: Path, seconds: float) -> Iterator[None]:
+    """Wait for other jobs; where a file system has no locks, files may be downloaded twice, each whole.
+
+    Raises:
+        Timeout: Another process holds the lock for longer.
+    """
+    held = FileLock(lock, timeout=seconds)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a file stands for the lock
+            held.acquire()
+    except Timeout:
+        raise
+    except (OSError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            held.release()
 
 
 class _Deadline:

@@ -29,6 +29,18 @@ def global_random_state(key: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+class OneRowError(RefusedError):
+    """A module normalises over the rows of a graph, and there is one.
+
+    Args:
+        network: Its place in the stack.
+    """
+
+    def __init__(self, network: int) -> None:
+        super().__init__(f"Network {network} is trained on one node, and its normalisation needs more.")
+        self.network = network
+
+
 class PlainStack(Stack):
     """S copies of a plugin's module, evaluated one after the other.
 
@@ -99,9 +111,14 @@ class PlainStack(Stack):
 
     def _run(self, noise: Noise | None, index: int, stage: int, call: Any, *arguments: Tensor) -> Tensor:
         result: Tensor
-        if noise is None:
-            result = call(*arguments)
-        else:
-            with global_random_state(seed(noise.keys[index], noise.step, stage), noise.device):
+        try:
+            if noise is None:
                 result = call(*arguments)
+            else:
+                with global_random_state(seed(noise.keys[index], noise.step, stage), noise.device):
+                    result = call(*arguments)
+        except ValueError as error:  # what torch's normalisations raise while they are trained
+            if len(arguments[0]) != 1 or "more than 1" not in str(error):
+                raise
+            raise OneRowError(index) from error
         return result

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layout import Layout, Ragged
 from unlearnbench.gnn.models import Model, Stack, StackedModel
 from unlearnbench.gnn.networks import Networks
-from unlearnbench.gnn.plain_module import PlainStack
+from unlearnbench.gnn.plain_module import OneRowError, PlainStack
 from unlearnbench.gnn.sampling import NeighbourSampler
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training
@@ -185,12 +185,22 @@ def _train_lockstep(
     of_step = (step,) if step else ()
     noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
     epochs = task.epochs(task.training.epochs)
-    if task.training.batch_size:
-        generators = [task.generator(role, "batches", name, *of_step) for name in names]
-        batches = _batches(task.training, graphs, generators, epochs)
-        task.count(batch_nodes=train_on_batches(stack, batches, noise, task.training))
-    else:
-        train(stack, Ragged(graphs, noise), torch.cat([graph.y for graph in graphs]), task.training, epochs)
+    try:
+        if task.training.batch_size:
+            generators = [task.generator(role, "batches", name, *of_step) for name in names]
+            batches = _batches(task.training, graphs, generators, epochs)
+            task.count(batch_nodes=train_on_batches(stack, batches, noise, task.training))
+        else:
+            train(stack, Ragged(graphs, noise), torch.cat([graph.y for graph in graphs]), task.training, epochs)
+    except OneRowError as error:
+        name, nodes = names[error.network], graphs[error.network].num_nodes
+        what = f"Shard {name} has {nodes} training {'node' if nodes == 1 else 'nodes'}"
+        raise RefusedError(
+            f"{what if role == 'member' else f'Network {name} ({role})'}: {task.model.label} normalises over a batch,"
+            " and a batch of one node cannot be normalised.",
+            "Use fewer shards (`num_shards`), a partitioner with balanced shards, another `batch_size`, or a model"
+            " without batch normalisation.",
+        ) from None
     nodes = sum(graph.num_nodes for graph in graphs)
     steps = task.training.epochs * _steps_an_epoch(task.training, graphs[0])
     task.count(steps=steps, node_epochs=nodes * task.training.epochs)

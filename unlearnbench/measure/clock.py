@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+# Held since the import: a method that changes the module `time` changes no reading.
+from time import monotonic, perf_counter
 from typing import Any
 
 import torch
 
 from unlearnbench.measure.memory import MemorySource, Sizes, gpu_memory, resident_memory
 from unlearnbench.measure.nvml import GpuProcessMemory, GpuReading
+
+# How far two clocks may be apart at the end of a phase.
+CLOCK_SECONDS, CLOCK_SHARE = 0.01, 0.01
 
 Watch = Callable[[str, int, int], None]
 
@@ -31,19 +36,28 @@ def synchroniser(device: torch.device) -> Callable[[], None]:
 
 @dataclass
 class Instruments:
-    """How a meter waits for the device, and what it reads; at the end of outermost phases the driver's figure too."""
+    """How a meter waits for the device, and what it reads; at the end of outermost phases the driver's figure too.
+
+    `control` is a second clock that the first one must agree with; None: there is none.
+    """
 
     synchronise: Callable[[], None]
     clock: Callable[[], float]
     resident: MemorySource
     gpu: MemorySource
     gpu_process: Callable[[], GpuReading]
+    control: Callable[[], float] | None = None
+
+    def read(self) -> tuple[float, float, float]:
+        """Read the clock, and the second one before and after: this process may be interrupted in between."""
+        control = self.control or (lambda: 0.0)
+        return control(), self.clock(), control()
 
     @classmethod
     def of(cls, device: torch.device) -> Instruments:
         """Choose the instruments for a device."""
         driver = GpuProcessMemory(device)
-        return cls(synchroniser(device), time.perf_counter, resident_memory(), gpu_memory(device), driver.read)
+        return cls(synchroniser(device), perf_counter, resident_memory(), gpu_memory(device), driver.read, monotonic)
 
 
 @dataclass
@@ -56,7 +70,9 @@ class _Open:
     def fold(self, sizes: Sizes) -> None:
         for key, value in sizes.items():
             known = self.peaks.get(key)
-            self.peaks[key] = value if known is None else known if value is None else max(known, value)
+            # A peak that could not be read once is unknown.
+            unknown = key in self.peaks and (known is None or value is None)
+            self.peaks[key] = None if unknown or value is None else value if known is None else max(known, value)
 
 
 class Meter:
@@ -68,6 +84,9 @@ class Meter:
 
     The watch is called with the name of each phase before its clock starts, 0 and 0; and for each epoch in it with
     the name, the number from 1 and the number of epochs.
+
+    Attributes:
+        clock_fault: How two clocks differed over a phase; empty if they agreed.
     """
 
     def __init__(self, device: torch.device, instruments: Instruments | None = None, watch: Watch = unwatched) -> None:
@@ -79,6 +98,7 @@ class Meter:
         self._rows: list[dict[str, Any]] = []
         self._stack: list[_Open] = []
         self._memory = (self._instruments.resident, self._instruments.gpu)
+        self.clock_fault = ""
         for source in self._memory:
             self.reasons.update(source.reasons)
 
@@ -120,17 +140,24 @@ class Meter:
         seconds = None
         try:
             tools.synchronise()
-            start = tools.clock()
+            start = tools.read()
             try:
                 yield
             finally:
                 tools.synchronise()
-                seconds = tools.clock() - start
+                end = tools.read()
+                seconds = end[1] - start[1]
+                self._check_clocks(seconds, end[0] - start[2], end[2] - start[0])
         except BaseException:
             opened.row["failed"] = True
             raise
         finally:
             self._end(opened, seconds)
+
+    def _check_clocks(self, seconds: float, least: float, most: float) -> None:
+        slack = CLOCK_SECONDS + CLOCK_SHARE * most
+        if self._instruments.control and not least - slack <= seconds <= most + slack:
+            self.clock_fault = f"{seconds:.3f} s by one clock, {most:.3f} s by another"
 
     def _begin(self, name: str) -> _Open:
         outer = self._stack[-1] if self._stack else None
@@ -159,6 +186,7 @@ class Meter:
             self.reasons["gpu_process_mib"] = reading.reason
         for source in self._memory:
             source.rest()
+            self.reasons.update(source.reasons)
 
     def _peaks(self) -> Sizes:
         sizes: Sizes = {}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unlearnbench.graph.digest import update
@@ -25,6 +28,16 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
         update(digest, state[name], name)
     return {name: digest.hexdigest() for name, digest in hashes.items()}
+
+
+def predictions_digest(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Hash the predictions among the arrays of a cell, those with a view in their name; None if there are none."""
+    names = sorted(name for name in arrays if "/" in name)
+    digest = hashlib.sha256()
+    for name in names:
+        values = np.ascontiguousarray(arrays[name], dtype="<f4")
+        digest.update(f"{name} {values.shape}\0".encode() + values.tobytes())
+    return digest.hexdigest() if names else None
 
 
 def is_finite(state: Mapping[str, Tensor]) -> bool:

@@ -48,13 +48,27 @@ def machine_id(facts: dict[str, Any]) -> str:
 def _stable_facts(nvml: Nvml) -> dict[str, Any]:
     return {
         "cpu": cpu_model(),
-        "cores": psutil.cpu_count(logical=True),
-        # Rounded: firmware and kernel reserve an amount that varies with their versions.
-        "memory_gib": round(psutil.virtual_memory().total / GIB),
+        "cores": _cores(),
+        "memory_gib": _memory_gib(),
         "gpus": nvml.gpu_names() or _torch_gpu_names(),
         "os": platform.system(),
         "architecture": platform.machine(),
     }
+
+
+def _cores() -> int | None:
+    try:
+        return psutil.cpu_count(logical=True)
+    except Exception:  # psutil raises whatever an unreadable /proc leads to
+        return os.cpu_count()
+
+
+def _memory_gib() -> int | None:
+    try:
+        # Rounded: firmware and kernel reserve an amount that varies with their versions.
+        return round(psutil.virtual_memory().total / GIB)
+    except Exception:  # as above
+        return None
 
 
 def _torch_gpu_names() -> list[str]:
@@ -66,7 +80,7 @@ def _torch_gpu_names() -> list[str]:
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return the name of the processor's model, or of its architecture if that is unknown."""
     try:
-        text = cpuinfo.read_text()
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     matched = re.search(r"^(?:model name|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
@@ -75,7 +89,10 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 def usable_cores() -> int:
     """Count the logical cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not on this system, or forbidden
+        return os.cpu_count() or 1
 
 
 def blas_name(torch_config: str) -> str:

@@ -5,10 +5,11 @@ Sizes are in MiB. What cannot be read is None, never 0, and the source gives the
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -84,7 +85,7 @@ class HighWaterMark(MemorySource):
         return raised >= before and raised - fallen >= half
 
     def _read(self, field: str) -> float:
-        for line in self._status.read_text().splitlines():
+        for line in self._status.read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
             if key == field:
                 return float(value.split()[0]) * 1024 / MIB
@@ -100,18 +101,17 @@ class SampledRss(MemorySource):
     name = "sampled"
 
     def __init__(self, seconds: float = SAMPLING_SECONDS) -> None:
-        self._process = psutil.Process()
+        self._process: psutil.Process | None = None
         self._seconds = seconds
-        self._largest = 0
-        self._lock = threading.Lock()
+        # Largest sizes seen by the thread and by its owner, without a lock that a forked process could inherit held.
+        self._seen = [0, 0]
         self._enough = threading.Event()
         self._thread: threading.Thread | None = None
 
     def reset(self) -> Sizes:
         """Set the peak to what is resident now, and start sampling."""
         now = self._resident()
-        with self._lock:
-            self._largest = now
+        self._seen = [now, now]
         if self._thread is None:
             self._enough.clear()
             self._thread = threading.Thread(target=self._watch, name="unlearnbench-rss", daemon=True)
@@ -120,9 +120,8 @@ class SampledRss(MemorySource):
 
     def peak(self) -> Sizes:
         """Return the largest size seen since the last reset."""
-        self._look()
-        with self._lock:
-            return {"peak_rss_mib": self._largest / MIB}
+        self._look(self._seen, 1)
+        return {"peak_rss_mib": max(self._seen) / MIB}
 
     def rest(self) -> None:
         """Stop the thread."""
@@ -132,16 +131,17 @@ class SampledRss(MemorySource):
             self._thread = None
 
     def _resident(self) -> int:
+        if self._process is None:
+            self._process = psutil.Process()
         return int(self._process.memory_info().rss)
 
-    def _look(self) -> None:
-        now = self._resident()
-        with self._lock:
-            self._largest = max(self._largest, now)
+    def _look(self, seen: list[int], place: int) -> None:
+        seen[place] = max(seen[place], self._resident())
 
     def _watch(self) -> None:
         while not self._enough.wait(self._seconds):
-            self._look()
+            with contextlib.suppress(OSError, psutil.Error):  # the next reading of the meter says so
+                self._look(self._seen, 0)
 
 
 @cache
@@ -150,9 +150,39 @@ def _mark_works() -> bool:
     return HighWaterMark().works()
 
 
+class Fallible(MemorySource):
+    """A source of resident memory that may fail: then the peak is unknown from there on, and nothing else fails."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self._source = source
+        self.name = source.name  # type: ignore[misc]
+        self.reasons: dict[str, str] = dict(source.reasons)
+
+    def reset(self) -> Sizes:
+        """Reset the peak, if it can be read."""
+        return self._read(self._source.reset, "start_rss_mib")
+
+    def peak(self) -> Sizes:
+        """Return the peak since the last reset, None if it cannot be read."""
+        return self._read(self._source.peak, "peak_rss_mib")
+
+    def rest(self) -> None:
+        """Stop watching until the next reset."""
+        self._source.rest()
+
+    def _read(self, call: Callable[[], Sizes], field: str) -> Sizes:
+        if not self.reasons:
+            try:
+                return call()
+            except Exception as error:  # a sandbox may hide /proc in any way
+                reason = f"resident memory cannot be read ({type(error).__name__}: {error})"
+                self.reasons = dict.fromkeys(("start_rss_mib", "peak_rss_mib"), reason)
+        return {field: None}
+
+
 def resident_memory() -> MemorySource:
     """Return the best source on this machine: the kernel's peak where it works, else samples."""
-    return HighWaterMark() if _mark_works() else SampledRss()
+    return Fallible(HighWaterMark() if _mark_works() else SampledRss())
 
 
 class CudaMemory(MemorySource):

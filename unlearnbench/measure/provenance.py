@@ -60,7 +60,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
             ["git", "-C", str(folder), *arguments],
             env=environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=GIT_SECONDS,
             check=False,
         )

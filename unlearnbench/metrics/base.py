@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +12,15 @@ from unlearnbench.component import Component
 
 
 class Metric(Component, ABC):
-    """Scores predictions against labels. Called by the harness, never by a method."""
+    """Scores predictions against labels. Called by the harness, never by a method.
+
+    Attributes:
+        num_classes: The number of classes it is defined for, with others it is not asked; None: any.
+        needs_all_classes: Whether it is undefined, and returns NaN, where a class does not occur among the labels.
+    """
+
+    num_classes: ClassVar[int | None] = None
+    needs_all_classes: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, labels: Tensor, log_probabilities: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -16,6 +17,12 @@ from unlearnbench.errors import UsageError, WriteError
 LONGEST_NAME = 100
 _CHUNK = 2**20
 TEMPORARY = re.compile(r"\..+\.[0-9]+-[0-9a-f]{16}\.unlearnbench-tmp")
+# What fsync and its like say of a disk that lost or refused the content, or is not there any more.
+_LOST = frozenset(
+    number
+    for name in ("EIO", "ENOSPC", "EDQUOT", "EFBIG", "EROFS", "ENODEV", "ENXIO", "ESTALE", "ETIMEDOUT", "EREMOTEIO")
+    if (number := getattr(errno, name, None)) is not None
+)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 
@@ -95,13 +102,13 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
             else:
                 file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            _sync(file.fileno())
         os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        remove(temporary)
         if isinstance(error, OSError):
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
         raise
 
 
@@ -117,11 +124,12 @@ def make_folder(folder: Path) -> Path:
         for path in missing:
             sync_folder(path.parent)
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, error) from error
     return folder
 
 
-def _cannot_write(path: Path, error: OSError) -> WriteError:
+def cannot_write(path: Path, error: OSError) -> WriteError:
+    """Make the error for a file or a folder that cannot be written."""
     return WriteError(
         f"{path} cannot be written: {error.strerror or error}.",
         "Make room and see that you may write there, or name another folder; then run the same command again."
@@ -133,8 +141,35 @@ def sync_folder(folder: Path) -> None:
     """Flush a folder to disk, so that a rename or a new folder survives a power cut; Windows has no such call."""
     if os.name == "nt":
         return
-    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:  # a folder that may be written and not read
+        _raise_if_lost(error)
+        return
+    try:
+        _sync(handle)
     finally:
         os.close(handle)
+
+
+def _sync(handle: int) -> None:
+    """Flush a file or a folder to disk, where its file system can: some know no such call, least of all for folders."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        _raise_if_lost(error)
+
+
+def _raise_if_lost(error: OSError) -> None:
+    """Raise an error that says that content is lost; any other says that a call is not to be had here."""
+    if error.errno in _LOST:
+        raise error
+
+
+def remove(path: Path) -> bool:
+    """Remove a file that is not needed any more, and return whether it is gone; where that fails nothing else does."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # another user's in a shared folder, or a folder that is read-only
+        return False
+    return True

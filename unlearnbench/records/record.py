@@ -12,30 +12,28 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from typing_extensions import TypedDict
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.records.shapes import (
+    Audit,
+    Cell,
+    Claim,
+    Count,
+    Digests,
+    Failure,
+    Number,
+    Partition,
+    Phase,
+    Provenance,
+    Request,
+)
 
 SCHEMA = 1
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
-
-# Fields that tables read: each may be absent, but must not have another type.
-_OBJECT, _NUMBER = (dict,), (int, float)
-_SHAPES: dict[str, tuple[type, ...]] = {
-    **{f"cell.{part}.params": _OBJECT for part in ("dataset", "method", "model")},
-    "cell.dataset.sha256": (str,),
-    "cell.protocol.forget": _OBJECT,
-    "cell.protocol.forget.kind": (str,),
-    "cell.protocol.forget.ratio": _NUMBER,
-    "cell.protocol.forget.ids": (list,),
-    "cell.protocol.split": (str, list),
-    "cell.training": _OBJECT,
-    **{f"provenance.{part}": (dict, type(None)) for part in ("packages", "plugins", "readings")},
-    **{f"provenance.readings.{part}": (dict, type(None)) for part in ("sources", "reasons")},
-    "partition.sizes": (list,),
-}
+_ESCAPED = "held characters that no file takes: they are escaped."
+_SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-\udfff]")
 
 Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
 
@@ -44,35 +42,19 @@ class DamagedRecordError(UnlearnbenchError):
     """A record cannot be read: it is cut short, is not a record, or lacks something."""
 
 
+class MisplacedRecordError(DamagedRecordError):
+    """A record lies elsewhere than its content says: in a copied or renamed folder, or under another name."""
+
+
 class SchemaVersionError(UnlearnbenchError):
     """A record was written by an older or a newer unlearnbench."""
-
-
-class Phase(TypedDict, total=False):
-    """What one phase of a cell took; a reading that could not be had is null, with a reason beside it."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
-
-    name: str
-    seconds: float | None
-    peak_rss_mib: float | None
-    peak_gpu_mib: float | None
-    peak_gpu_reserved_mib: float | None
-
-
-class Failure(TypedDict):
-    """Why a cell failed."""
-
-    type: str
-    message: str
-    traceback: str
 
 
 class Record(BaseModel):
     """The stored outcome of a cell, or its failure.
 
-    Values that are not finite become null on entry, each with a line in `notes`, so that a
-    record is always strict JSON and writing one never ends a run.
+    Numbers that are not finite become null on entry, and characters that no file or figure takes become escapes,
+    each with a line in `notes`, so that a record is always strict JSON and writing one never ends a run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -81,35 +63,38 @@ class Record(BaseModel):
     key: str = Field(description="Hash of the canonical cell, in hexadecimal.")
     status: Status = Field(description="ok, diverged, refused; or a failure: error, oom, killed, timeout.")
     label: str = Field(description="The method as tables show it: graphrevoker[sem_weight=0].")
-    cell: dict[str, Any] = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
-    requests: list[dict[str, Any]] = Field(default_factory=list, description="Each request: digest, count, file.")
-    metrics: dict[str, dict[str, dict[str, float | None]]] = Field(
+    cell: Cell = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
+    requests: list[Request] = Field(default_factory=list, description="Each request: digest, count, file.")
+    metrics: dict[str, dict[str, dict[str, Number | None]]] = Field(
         default_factory=dict,
         description="Metric, view, moment (before, after; with poison clean and fresh too) to value.",
     )
     phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
-    unlearn_seconds: float | None = Field(default=None, description="What serving the request is charged.")
-    counts: dict[str, int | float | None] = Field(
+    unlearn_seconds: Number | None = Field(default=None, description="From the request to the first answers.")
+    counts: dict[str, Count | Number | None] = Field(
         default_factory=dict, description="shards_hit, node_epochs, steps of the request; fit_... of what came before."
     )
-    claim: dict[str, str] | None = Field(default=None, description="What the method says of its forgetting, and why.")
-    partition: dict[str, Any] | None = Field(default=None, description="Statistics of the partition, if there is one.")
-    digests: dict[str, Any] = Field(default_factory=dict, description="Digests of the deployed parameters.")
-    audit: dict[str, Any] | None = Field(
+    claim: Claim | None = Field(default=None, description="What the method says of its forgetting, and why.")
+    partition: Partition | None = Field(default=None, description="Statistics of the partition, if there is one.")
+    digests: Digests = Field(default_factory=dict, description="Digests of the deployed parameters.")
+    predictions_digest: str | None = Field(
+        default=None, description="SHA-256 of the stored predictions; absent in old records and where there are none."
+    )
+    audit: Audit | None = Field(
         default=None,
         description="What an audit found: verdict, scores, details, notes; only in the record of an audit.",
     )
-    provenance: dict[str, Any] = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
+    provenance: Provenance = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
     notes: list[str] = Field(default_factory=list, description="What a reader of the record should know.")
 
     @model_validator(mode="before")
     @classmethod
-    def _make_finite(cls, values: Any) -> Any:
+    def _make_plain(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
         notes: list[str] = []
-        clean = {name: _finite(value, name, notes) for name, value in values.items()}
+        clean = {name: _plain(value, name, notes) for name, value in values.items()}
         if notes:
             clean["notes"] = [*(clean.get("notes") or []), *notes]
         return clean
@@ -123,37 +108,11 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _check_complete(self) -> Record:
-        for name in ("dataset", "method", "model", "protocol"):
-            component = self.cell.get(name)
-            if not isinstance(component, dict) or not isinstance(component.get("name"), str):
-                raise ValueError(f"cell.{name}.name is missing")
-        for name in ("repetition", "seed"):
-            if type(self.cell.get(name)) is not int:
-                raise ValueError(f"cell.{name} is not a whole number")
-        if not isinstance(self.provenance.get("machine"), str):
-            raise ValueError("provenance.machine is missing")
-        self._check_shapes()
         if (self.error is not None) != (self.status in FAILURES):
             raise ValueError(f"status {self.status} {'with' if self.error else 'without'} an error")
+        if self.is_audit and not self.is_failure and self.audit is None:
+            raise ValueError("the record of an audit without what it found")
         return self
-
-    def _check_shapes(self) -> None:
-        for place, kinds in _SHAPES.items():
-            head, *rest = place.split(".")
-            value: Any = getattr(self, head)
-            for key in rest:
-                if not isinstance(value, dict) or key not in value:
-                    break
-                value = value[key]
-            else:
-                if type(value) not in kinds:
-                    raise ValueError(f"{place} is {value!r}")
-        split = self.cell["protocol"].get("split", [])
-        if split != "own" and not (isinstance(split, list) and all(type(share) in _NUMBER for share in split)):
-            raise ValueError(f"cell.protocol.split is {split!r}")
-        sizes = (self.partition or {}).get("sizes", [])
-        if not all(type(size) is int for size in sizes):
-            raise ValueError(f"partition.sizes is {sizes!r}")
 
     @property
     def machine(self) -> str:
@@ -178,14 +137,15 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
         plain = self.model_dump(mode="json", by_alias=True)
-        if self.audit is None:
-            del plain["audit"]
+        for name in ("audit", "predictions_digest"):
+            if plain[name] is None:
+                del plain[name]
         plain["checksum"] = _checksum(plain)
         return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
 
 
-def _finite(value: Any, where: str, notes: list[str]) -> Any:
-    """Replace non-finite numbers by None, and numpy scalars by Python numbers."""
+def _plain(value: Any, where: str, notes: list[str]) -> Any:
+    """Replace non-finite numbers by None, numpy scalars by Python numbers, and characters that no file takes."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -195,11 +155,28 @@ def _finite(value: Any, where: str, notes: list[str]) -> Any:
             raise ValueError(f"{where} is {value}: a cell holds finite numbers only")
         notes.append(f"{where} was {value}; stored as null.")
         return None
+    if isinstance(value, str):
+        return _printable(value, where, notes)
     if isinstance(value, Mapping):
-        return {name: _finite(inner, f"{where}.{name}", notes) for name, inner in value.items()}
+        return {
+            _printable(name, where, notes): _plain(inner, f"{where}.{name}", notes) for name, inner in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_finite(inner, f"{where}.{at}", notes) for at, inner in enumerate(value)]
+        return [_plain(inner, f"{where}.{at}", notes) for at, inner in enumerate(value)]
     return value
+
+
+def _printable(text: Any, where: str, notes: list[str]) -> Any:
+    """Escape null characters and halves of surrogate pairs, which no file in UTF-8 and no figure takes."""
+    if not isinstance(text, str) or not _UNPRINTABLE.search(text):
+        return text
+    if where.split(".")[0] == "cell":
+        # What a cell is decides its key: nothing in it is changed.
+        if _SURROGATE.search(text):
+            raise ValueError(f"{where.encode('ascii', 'backslashreplace').decode()} holds half a surrogate pair")
+        return text
+    notes.append(f"{where.encode('ascii', 'backslashreplace').decode()} {_ESCAPED}")
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def read_record(path: Path) -> Record:
@@ -207,7 +184,7 @@ def read_record(path: Path) -> Record:
 
     Raises:
         DamagedRecordError: The file is cut short, is not strict JSON, lacks keys, was changed after it
-            was written, or has another record's name.
+            was written, or has another record's name (`MisplacedRecordError`).
         SchemaVersionError: An older or a newer unlearnbench wrote it.
     """
     remedy = "Delete the file and run the same command again: the cell is computed anew."
@@ -232,16 +209,20 @@ def read_record(path: Path) -> Record:
             "Run the cells again into another `out`, or read the file with the version that wrote it.",
         )
     # Records from before there were checksums have none.
-    checksum = plain.pop("checksum", None)
+    has_checksum, checksum = "checksum" in plain, plain.pop("checksum", None)
     try:
         record = Record.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(item) for item in first["loc"]) or "the record"
         raise DamagedRecordError(f"{path}: {where}: {first['msg']}.", remedy) from None
+    if escaped := [note for note in record.notes[len(plain.get("notes", ())) :] if note.endswith(_ESCAPED)]:
+        raise DamagedRecordError(f"{path}: {escaped[0]}", remedy)
     if path.name != record.file_name:
-        raise DamagedRecordError(f"{path}: holds the record {record.file_name}.", "Give the file its own name back.")
-    if checksum is not None and checksum != _checksum(plain):
+        raise MisplacedRecordError(
+            f"{path}: left out: it holds the record {record.file_name}.", "Give the file its own name back."
+        )
+    if has_checksum and checksum != _checksum(plain):
         raise DamagedRecordError(f"{path}: changed after it was written: its checksum is another.", remedy)
     if not hashlib.sha256(canonical_json(record.cell).encode()).hexdigest().startswith(record.key):
         raise DamagedRecordError(f"{path}: its key is that of another cell.", remedy)

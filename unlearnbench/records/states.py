@@ -112,18 +112,25 @@ def _plain(value: Tensor) -> Tensor:
     return value.detach().cpu().contiguous().clone()
 
 
+def _is_plain(value: Any) -> bool:
+    # As `_plain` makes them. Torch does not check the indices and strides of other kinds that it loads.
+    if not isinstance(value, Tensor) or value.is_nested or value.layout != torch.strided:
+        return False
+    return value.is_contiguous() and not (value.is_neg() or value.is_conj() or value.is_quantized or value.is_meta)
+
+
 def _misfit(plain: Mapping[str, Any]) -> str:
     """Describe what is wrong with a state; empty if nothing is."""
     for name, kind in (("key", str), ("label", str), ("cell", dict), ("weights", dict), ("split", dict)):
         if not isinstance(plain.get(name), kind):
             return f"it has no {name}"
-    if not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in plain["weights"].items()):
-        return "its weights are not tensors by name"
+    if not all(isinstance(k, str) and _is_plain(v) for k, v in plain["weights"].items()):
+        return "its weights are not plain tensors by name"
     ids: dict[str, tuple[Any, tuple[int, ...]]] = {f"split.{part}": (plain["split"].get(part), (1,)) for part in _PARTS}
     ids["forgotten"] = (plain.get("forgotten"), (1, 2))
     if plain.get("partition") is not None:
         ids["partition"] = (plain["partition"], (2,))
     for name, (value, dims) in ids.items():
-        if not isinstance(value, Tensor) or value.dtype != torch.int64 or value.dim() not in dims:
+        if not _is_plain(value) or value.dtype != torch.int64 or value.dim() not in dims:
             return f"{name} is not a tensor of ids"
     return ""

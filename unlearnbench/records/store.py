@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,36 +27,25 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unlearnbench.errors import UnlearnbenchError, UsageError
-from unlearnbench.records.files import TEMPORARY, inside, leads_out, make_folder, safe_name, write_whole
-from unlearnbench.records.record import KEY, DamagedRecordError, Record, read_record
+from unlearnbench.errors import UnlearnbenchError, UsageError, WriteError
+from unlearnbench.records.files import (
+    TEMPORARY,
+    cannot_write,
+    inside,
+    leads_out,
+    make_folder,
+    remove,
+    safe_name,
+    write_whole,
+)
+from unlearnbench.records.reading import may_be_written_over, read_in_place, read_machine, read_records, record_place
+from unlearnbench.records.record import KEY, DamagedRecordError, MisplacedRecordError, Record
 from unlearnbench.records.unfinished import remove_all_unfinished, remove_unfinished, unfinished_folder
 
 Policy = Literal["only-missing", "busy", "never", "always"]
 
 STALE_SECONDS = 3600.0
 _ARRAY = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")
-
-
-def read_records(root: Path, problems: list[UnlearnbenchError] | None = None) -> Iterator[Record]:
-    """Read the records of all machines, outcomes and failures, in the order of their paths.
-
-    Errors of unreadable files are added to `problems`; without it, the first one is raised.
-
-    Raises:
-        DamagedRecordError: A file is damaged, or lies behind a link out of the folder, and no list was given.
-        SchemaVersionError: A file has another schema and no list was given.
-    """
-    paths = (root / "records").glob("*/*/*/*.json")
-    for path in sorted(paths, key=lambda path: path.relative_to(root).parts):
-        if path.name.startswith("."):
-            continue
-        try:
-            yield _read_inside(path, root)
-        except UnlearnbenchError as error:
-            if problems is None:
-                raise
-            problems.append(error)
 
 
 def temporaries(root: Path) -> list[Path]:
@@ -66,25 +56,16 @@ def temporaries(root: Path) -> list[Path]:
 
 
 def remove_temporaries(root: Path, older_than: float = STALE_SECONDS) -> list[Path]:
-    """Remove and list temporary files that killed writers left behind.
+    """Remove and list temporary files that killed writers left behind; what cannot be removed stays.
 
     Those last written less than `older_than` seconds ago may still be in use and stay.
     """
     removed = []
     for path in temporaries(root):
-        with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
-            if time.time() - path.stat().st_mtime >= older_than:
-                path.unlink()
+        with contextlib.suppress(OSError):  # its writer has just renamed it, or it may not be looked at
+            if time.time() - path.stat().st_mtime >= older_than and remove(path):
                 removed.append(path)
     return removed
-
-
-def _read_inside(path: Path, root: Path) -> Record:
-    if leads_out(path, root):
-        raise DamagedRecordError(
-            f"{path}: a link leads out of {root}; it is not followed.", "Put the record itself there."
-        )
-    return read_record(path)
 
 
 class Store:
@@ -104,8 +85,7 @@ class Store:
         Raises:
             UsageError: A link leads out of the results folder.
         """
-        names = (self.machine, record.cell["dataset"]["name"], record.cell["method"]["name"])
-        return inside(self.root.joinpath("records", *(safe_name(name) for name in names)), self.root)
+        return inside((self.root / record_place(record)).parent, self.root)
 
     def path(self, record: Record) -> Path:
         """Return the path of a record."""
@@ -128,7 +108,7 @@ class Store:
             DamagedRecordError: It has one that cannot be read.
             SchemaVersionError: It has one of another schema.
         """
-        return next(self._read(key), None)
+        return self._read(key)
 
     def find_failure(self, key: str) -> Record | None:
         """Read the record of this machine's last failure of a cell, if there is one.
@@ -137,7 +117,7 @@ class Store:
             DamagedRecordError: It cannot be read.
             SchemaVersionError: It is of another schema.
         """
-        return next(self._read(key, ".error.json"), None)
+        return self._read(key, ".error.json")
 
     def wanted(self, key: str, policy: Policy) -> bool:
         """Whether a policy has a cell run.
@@ -153,7 +133,8 @@ class Store:
         if policy == "always":
             return True
         if policy == "never":
-            return not (self._files(key) or self._files(key, ".error.json"))
+            files = (*self._files(key), *self._files(key, ".error.json"))
+            return not any(may_be_written_over(path, self.root) for path in files)
         if policy not in get_args(Policy):
             raise UsageError(f"Unknown `overwrite` {policy!r}.", f"Known: {', '.join(get_args(Policy))}.")
         record = self._readable(key)
@@ -183,7 +164,7 @@ class Store:
             write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
-        (folder / f"{record.key}.error.json").unlink(missing_ok=True)
+        remove(folder / f"{record.key}.error.json")
         remove_unfinished(unfinished_folder(self.root, self.machine, record.key))
         return path
 
@@ -221,29 +202,57 @@ class Store:
             ) from None
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
-        """Write the description of the machine, unless the same one is there already."""
+        """Write the description of the machine, unless the same one is there already.
+
+        Raises:
+            WriteError: It cannot be written, and there is none of this machine.
+        """
         path = make_folder(inside(self.root / "machines", self.root)) / f"{safe_name(self.machine)}.json"
         plain = {**description, "id": self.machine}
         text = json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
         if not path.is_file() or path.read_bytes() != text.encode("ascii"):
-            write_whole(path, text.encode("ascii"))
+            try:
+                write_whole(path, text.encode("ascii"))
+            except WriteError:
+                # Another user's in a shared folder: what makes up the id is the same in it.
+                with contextlib.suppress(DamagedRecordError):
+                    if read_machine(path, self.root).get("id") == self.machine:
+                        return path
+                raise
         return path
+
+    def check_writable(self) -> None:
+        """Try whether records can be written, before any work.
+
+        Raises:
+            UsageError: A link leads out of the results folder.
+            WriteError: They cannot.
+        """
+        folder = make_folder(inside(self.root / "records" / safe_name(self.machine), self.root))
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise cannot_write(folder, error) from error
 
     def clean(self, older_than: float = STALE_SECONDS) -> list[Path]:
         """Remove what killed runs left behind: temporary files, and members of cells that are finished."""
         return remove_temporaries(self.root, older_than) + remove_all_unfinished(self.root, older_than)
 
     def _readable(self, key: str) -> Record | None:
-        """Read a cell's record; the error of a damaged one is added to `problems`."""
+        """Read a cell's record; the error of a damaged or misplaced one is added to `problems`."""
         for path in self._files(key):
             try:
-                return _read_inside(path, self.root)
+                return read_in_place(path, self.root)
             except DamagedRecordError as error:
                 self.problems.append(error)
         return None
 
-    def _read(self, key: str, ending: str = ".json") -> Iterator[Record]:
-        return (_read_inside(path, self.root) for path in self._files(key, ending))
+    def _read(self, key: str, ending: str = ".json") -> Record | None:
+        for path in self._files(key, ending):
+            with contextlib.suppress(MisplacedRecordError):
+                return read_in_place(path, self.root)
+        return None
 
     def _files(self, key: str, ending: str = ".json") -> list[Path]:
         if not KEY.fullmatch(key):

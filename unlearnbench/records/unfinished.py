@@ -10,10 +10,11 @@ The folder of a cell is removed once its record exists.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 
-from unlearnbench.records.files import inside, safe_name
+from unlearnbench.records.files import inside, remove, safe_name
 
 
 def unfinished_folder(root: Path, machine: str, key: str) -> Path:
@@ -26,8 +27,11 @@ def unfinished_folder(root: Path, machine: str, key: str) -> Path:
 
 
 def unfinished_folders(root: Path) -> list[Path]:
-    """List the folders of groups under a results folder, in the order of their paths."""
-    return sorted(path for path in (root / "unfinished").glob("*/*") if path.is_dir() and not path.is_symlink())
+    """List the folders of groups under a results folder, in the order of their paths; none that may not be read."""
+    try:
+        return sorted(path for path in (root / "unfinished").glob("*/*") if path.is_dir() and not path.is_symlink())
+    except OSError:
+        return []
 
 
 def is_finished(folder: Path, root: Path) -> bool:
@@ -40,17 +44,18 @@ def last_written(folder: Path) -> float:
     """Return when a file of the folder was last written, in seconds since the epoch; 0 if it is gone."""
     times = [0.0]
     for path in (folder, *folder.glob("*")):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             times.append(path.stat().st_mtime)
     return max(times)
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove a cell's groups, if there are any, and the parent folders that are then empty."""
-    if not folder.is_dir() or folder.is_symlink():
-        return
-    for path in folder.iterdir():
-        path.unlink(missing_ok=True)
+    """Remove a cell's groups, if there are any, and the parent folders that are then empty; what cannot be stays."""
+    with contextlib.suppress(OSError):
+        if not folder.is_dir() or folder.is_symlink():
+            return
+        for path in folder.iterdir():
+            remove(path)
     for empty in (folder, folder.parent, folder.parent.parent):
         with contextlib.suppress(OSError):  # not empty: other cells have groups there
             empty.rmdir()
@@ -64,7 +69,9 @@ def remove_all_unfinished(root: Path, older_than: float, all_of_them: bool = Fal
     """
     removed = []
     for folder in unfinished_folders(root):
-        if (all_of_them or is_finished(folder, root)) and time.time() - last_written(folder) >= older_than:
-            remove_unfinished(folder)
-            removed.append(folder)
+        with contextlib.suppress(OSError):  # folders of others that may not be looked into
+            if (all_of_them or is_finished(folder, root)) and time.time() - last_written(folder) >= older_than:
+                remove_unfinished(folder)
+                if not os.path.lexists(folder):
+                    removed.append(folder)
     return removed

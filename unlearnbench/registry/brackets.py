@@ -1,8 +1,8 @@
 """The bracket notation: `graphrevoker[sem_weight=0]`, `sharded[partitioner=bekm[slack=0]]`.
 
 Grammar: `name`, or `name[key=value, ...]`, where a value is another bracket, plain text
-without commas and brackets, or text in double quotes. `file:PATH` is short for
-`file[path=PATH]`; a path with commas or brackets goes in double quotes.
+without commas and brackets, or text in double quotes, in which a double quote is written twice.
+`file:PATH` is short for `file[path=PATH]`; a path with commas or brackets goes in double quotes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BARE_VALUE = re.compile(r'[^\[\],="\n\r]+')
 FILE = "file"
 FILE_PREFIX = f"{FILE}:"
 BARE_PATH = re.compile(r'[^\[\],"\n\r]+')
-QUOTED = re.compile(r'"([^"\n\r]*)"')
+QUOTED = re.compile(r'"((?:[^"\n\r]|"")*)"')
 # No component has parts nested this deep: a deeper text is a typing mistake.
 DEEPEST = 20
 
@@ -33,7 +33,7 @@ class Bracket:
         arguments: Key to text, or to a bracket where the value had one itself.
 
     Raises:
-        UsageError: A value holds a double quote or a line break, which the notation cannot express.
+        UsageError: A value holds a line break, which the notation cannot express.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Bracket:
 
     def __post_init__(self) -> None:
         for key, value in self.arguments.items():
-            if isinstance(value, str) and set(value) & set('"\n\r'):
+            if isinstance(value, str) and set(value) & set("\n\r"):
                 raise UsageError(
-                    f"{self.name}: the value {value!r} of {key!r} holds a double quote or a line break.",
-                    "Write a value without them; a file can be given another name.",
+                    f"{self.name}: the value {value!r} of {key!r} holds a line break.",
+                    "Write a value without one; a file can be given another name.",
                 )
 
     def __str__(self) -> str:
@@ -57,7 +57,11 @@ class Bracket:
 def _show(value: str | Bracket) -> str:
     text = str(value)
     plain = isinstance(value, Bracket) or (bool(BARE_VALUE.fullmatch(text)) and text == text.strip())
-    return text if plain else f'"{text}"'
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+def _unquoted(matched: re.Match[str]) -> str:
+    return matched[1].replace('""', '"')
 
 
 class _Reader:
@@ -103,7 +107,7 @@ class _Reader:
         self.at += len(FILE_PREFIX)
         quoted = QUOTED.match(self.text, self.at)
         if quoted is not None:
-            self.at, path = quoted.end(), quoted[1]
+            self.at, path = quoted.end(), _unquoted(quoted)
         else:
             path = self.match(BARE_PATH, "a path")[0].strip()
         arguments = self.arguments() if self.take("[") else {}
@@ -139,7 +143,7 @@ class _Reader:
         quoted = QUOTED.match(self.text, self.at)
         if quoted is not None:
             self.at = quoted.end()
-            return quoted[1]
+            return _unquoted(quoted)
         start = self.at
         text = self.match(BARE_VALUE, "a value")[0].strip()
         if self.text[self.at : self.at + 1] == "[":

@@ -75,6 +75,9 @@ def register_metrics(register: Register) -> None:
     where = "unlearnbench.metrics.utility"
     register("f1_micro", f"{where}:MicroF1", summary="Micro-averaged F1: the share of right predictions.")
     register("f1_macro", f"{where}:MacroF1", summary="Macro-averaged F1: the mean over classes.")
+    where = "unlearnbench.metrics.ranking"
+    register("roc_auc", f"{where}:RocAuc", summary="Area under the ROC curve, of two classes.")
+    register("average_precision", f"{where}:AveragePrecision", summary="Average precision of class 1, of two classes.")
 
 
 @hookimpl

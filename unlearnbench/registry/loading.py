@@ -20,6 +20,7 @@ from typing import Any
 import pluggy
 
 from unlearnbench import hookspecs
+from unlearnbench.environment import STRICT_PLUGINS, switch
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
@@ -27,7 +28,6 @@ from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, norm
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.registry.builtin"
 LOAD_ONLY = "UNLEARNBENCH_PLUGINS"
-STRICT = "UNLEARNBENCH_STRICT_PLUGINS"
 UNKNOWN = "unknown"
 
 
@@ -52,10 +52,11 @@ def load_catalogue(
 
     Raises:
         PluginError: A plugin failed and `strict` was asked for.
+        UsageError: `UNLEARNBENCH_STRICT_PLUGINS` is neither on nor off.
     """
     if only is None and LOAD_ONLY in os.environ:
         only = [name.strip() for name in os.environ[LOAD_ONLY].split(",") if name.strip()]
-    strict = os.environ.get(STRICT) == "1" if strict is None else strict
+    strict = switch(STRICT_PLUGINS) if strict is None else strict
     disabled = {normal_name(name) for name in disable}
     chosen = None if only is None else {normal_name(name) for name in only}
     catalogue = Catalogue()
@@ -81,14 +82,15 @@ def load_catalogue(
             try:
                 # What a plugin prints as it loads must not get into a table or JSON on standard output.
                 with contextlib.redirect_stdout(sys.stderr):
-                    _register(catalogue, point.name, distribution, version, point.load())
+                    _register(catalogue, point.name, distribution, version, _loaded(point))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever a stranger's import does, the others still load
                 if strict:
                     raise PluginError(
                         f"Plugin {point.name} of {distribution}: {reason_of(error)}",
-                        f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything: {STRICT}=1.",
+                        f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything:"
+                        f" {STRICT_PLUGINS}=1.",
                     ) from error
                 catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
     known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
@@ -108,7 +110,8 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
             points = [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
         except Exception as error:  # a damaged installation of a stranger's must not stop the others
             name, version = _identity(distribution)
-            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason_of(error)))
+            reason = f"its entry_points.txt, lines of NAME = MODULE, cannot be read ({reason_of(error)})"
+            catalogue.plugins.append(PluginStatus("entry points", name, version, "failed", reason))
             continue
         if not points:
             continue
@@ -138,6 +141,12 @@ def report_problems(catalogue: Catalogue) -> None:
             )
     for notice in catalogue.notices:
         print(f"note: {notice}", file=sys.stderr)
+
+
+def _loaded(point: EntryPoint) -> Any:
+    if EntryPoint.pattern.match(point.value) is None:
+        raise UsageError(f"its entry point is {point.value!r}, which names no module (NAME = MODULE)")
+    return point.load()
 
 
 def _register(catalogue: Catalogue, name: str, distribution: str, version: str, plugin: Any) -> None:

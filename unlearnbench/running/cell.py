@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from unlearnbench.component import Spec, canonical_json
+from unlearnbench.hookspecs import PROJECT
 from unlearnbench.protocol import Protocol
 from unlearnbench.task import Training
 
@@ -47,7 +49,7 @@ class Cell:
         }
         return values if self.audit is None else {**values, "audit": self.audit.canonical()}
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The hash of the canonical JSON."""
         return key_of(self.canonical())
@@ -56,6 +58,10 @@ class Cell:
         """Return the distributions of all its components."""
         specs = (self.dataset, self.model, self.method, *([] if self.audit is None else [self.audit]))
         return set().union(*(spec.distributions() for spec in specs))
+
+    def runs_foreign_code(self) -> bool:
+        """Whether its method or its model comes from another distribution than ours."""
+        return not self.method.distributions() | self.model.distributions() <= {PROJECT}
 
     @property
     def dataset_identity(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import sys
 import warnings
 import weakref
@@ -24,7 +25,7 @@ from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.graph.digest import update
-from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
+from unlearnbench.records.files import make_folder, remove, write_whole, wrong_checksum
 from unlearnbench.task import Task
 from unlearnbench.task.task import CheckpointStore, NoCheckpoints, ShardGroup, TrainedGroup
 
@@ -111,8 +112,8 @@ class PhaseCheckpoints:
     def begin(self, task: Task, groups: Sequence[ShardGroup]) -> bool:
         """Whether groups are looked up: if there are several, or if they are trained elsewhere."""
         self._cell.asked, self._several = True, len(groups) > 1
-        there = self._several and self._folder.is_dir()
-        missing = [group for group in groups if not (there and self._path(self._digest(task, group)).is_file())]
+        there = self._several and os.path.isdir(self._folder)
+        missing = [group for group in groups if not (there and os.path.isfile(self._path(self._digest(task, group))))]
         return self._elsewhere.begin(task, missing) or self._several
 
     def find(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
@@ -128,12 +129,12 @@ class PhaseCheckpoints:
     def _read(self, task: Task, group: ShardGroup) -> TrainedGroup | None:
         digest = self._digest(task, group)
         path = self._path(digest)
-        if not path.is_file() or path.is_symlink():
+        if not os.path.isfile(path) or os.path.islink(path):
             return None
         trained = _read(path, digest)
         if trained is None:
             print(f"note: {path} is damaged: its members are trained again.", file=sys.stderr)
-            path.unlink(missing_ok=True)
+            remove(path)
             return None
         self._cell.taken += 1
         return trained

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from pydantic.dataclasses import dataclass
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.protocol import Forget
 from unlearnbench.protocol.poison import Poison
-from unlearnbench.registry.brackets import DEEPEST, Bracket, parse_bracket, split_names
-from unlearnbench.running import settings
-from unlearnbench.running.options import OPTIONS, Name, RunOptions
+from unlearnbench.registry.brackets import DEEPEST, Bracket, split_names
+from unlearnbench.running import grid, settings
+from unlearnbench.running.forget_list import read_forget
+from unlearnbench.running.options import MAX_CELLS, OPTIONS, Name, RunOptions
 from unlearnbench.task import Training
 
 
@@ -30,6 +31,11 @@ class RunConfig(RunOptions):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return split_names([value]) if isinstance(value, str) else value
+
+    @field_validator("forget", mode="before")
+    @classmethod
+    def _read_forget(cls, value: Any) -> Any:
+        return read_forget(value)
 
     @field_validator(
         "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
@@ -48,7 +54,7 @@ class RunConfig(RunOptions):
     @classmethod
     def _check_seeds(cls, seeds: list[int] | None) -> list[int] | None:
         if seeds is not None:
-            twice = sorted({value for value in seeds if seeds.count(value) > 1})
+            twice = sorted(value for value, times in Counter(seeds).items() if times > 1)
             if twice or not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
                 what = f"{twice[0]} is named twice" if twice else "repetitions are numbers from 0 to 2^31 - 1"
                 raise ValueError(what)
@@ -67,7 +73,7 @@ class RunConfig(RunOptions):
     @property
     def is_isolated(self) -> bool:
         """Whether each cell has a process of its own."""
-        return self.isolate or self.cell_timeout is not None or self.jobs > 1
+        return self.isolate is True or self.cell_timeout is not None or self.jobs > 1
 
     @field_validator("cell_timeout")
     @classmethod
@@ -104,7 +110,7 @@ class RunConfig(RunOptions):
         if self.backend != "dask":
             raise UsageError("`distribute` members needs a cluster.", "Add `backend` dask and `scheduler` ADDRESS.")
         for flag, is_given in (
-            ("`isolate`", self.isolate),
+            ("`isolate`", self.isolate is True),
             ("`cell_timeout`", self.cell_timeout is not None),
             ("`train` one-by-one", self.train == "one-by-one"),
         ):
@@ -113,6 +119,24 @@ class RunConfig(RunOptions):
                     f"{flag} and `distribute` members exclude each other.",
                     "Cells are then computed in this process, and members on the workers: leave one of them out.",
                 )
+
+    def check_size(self, source: str) -> None:
+        """Check that the grid is not too large, before anything is multiplied out.
+
+        Raises:
+            UsageError: It has more than `MAX_CELLS` cells; names the number of points on each axis.
+        """
+        repetitions = self.repetitions if self.seeds is None else len(self.seeds)
+        axes = {"datasets": self.datasets, "models": self.models, "methods": self.methods}
+        sizes = {**{name: grid.count(names) for name, names in axes.items()}, "repetitions": repetitions}
+        # An axis without points is reported later: the others must be bounded too.
+        cells = math.prod(max(1, size) for size in sizes.values())
+        if cells > MAX_CELLS:
+            shown = "; ".join(f"{name} {_shown(size)}" for name, size in sizes.items())
+            raise UsageError(
+                f"{source}: {_shown(cells)} cells, more than the {MAX_CELLS:,} that one run may have ({shown}).",
+                "Leave values out of the lists that are multiplied out, or write several run files.",
+            )
 
     def repetition_numbers(self) -> list[int]:
         """List the repetitions."""
@@ -160,12 +184,16 @@ class RunConfig(RunOptions):
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
         lowest = {key: str(value) for key, value in (defaults or {}).items()}
-        brackets = (one for name in names for one in ([parse_bracket(name)] if isinstance(name, str) else _grid(name)))
-        return [Bracket(one.name, {**lowest, **one.arguments}) for one in brackets]
+        return [Bracket(one.name, {**lowest, **one.arguments}) for one in grid.brackets(names)]
 
     def model_defaults(self) -> dict[str, Any]:
         """Return the parameters that `set` names for every model."""
         return {key.partition(".")[2]: value for key, value in self.set.items() if key.startswith("model.")}
+
+
+def _shown(number: int) -> str:
+    """Write a number of cells; Python refuses to write one of thousands of digits."""
+    return f"{number:,}" if number < 10**15 else "more than 10^15"
 
 
 def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunConfig:
@@ -192,6 +220,7 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
         raise UsageError(
             f"{source}: {key} = {first.get('input')!r}: {first['msg']}.", "See: unlearnbench run --help"
         ) from None
+    config.check_size(source)
     config.forget_amount()
     config.poison()
     config.check_backend()
@@ -218,37 +247,6 @@ def read_run_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"Run file {path}: {error.strerror}.", "Name an existing TOML file.") from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UsageError(f"Run file {path}: {error}.", "It must be TOML in UTF-8.") from None
-    if _depth(values) > DEEPEST:
+    if grid.depth(values) > DEEPEST:
         raise UsageError(f"Run file {path}: tables stand in tables more than {DEEPEST} deep.", "Write it flatter.")
     return values
-
-
-def _depth(value: Any) -> int:
-    """Count how deep lists and tables are nested."""
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        tables = [one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list)]
-        level = list(itertools.chain.from_iterable(tables))
-    return depth
-
-
-def _grid(table: Mapping[str, Any]) -> list[Bracket]:
-    if not isinstance(table.get("name"), str):
-        raise UsageError(f"A table of a run file has no name: {dict(table)!r}.", 'Write {name = "...", key = value}.')
-    name = parse_bracket(table["name"])
-    twice = next((key for key in table if key in name.arguments), None)
-    if twice is not None:
-        raise UsageError(
-            f"{table['name']!r}: {twice!r} is given twice, in the bracket and in the table.", "Leave one out."
-        )
-    axes = [[(key, argument) for value in (values if isinstance(values, list) else [values])
-             for argument in _arguments(value)] for key, values in table.items() if key != "name"]  # fmt: skip
-    return [Bracket(name.name, {**name.arguments, **dict(point)}) for point in itertools.product(*axes)]
-
-
-def _arguments(value: Any) -> Sequence[str | Bracket]:
-    """Read one value of a table; a table may stand for several brackets, as its own lists are multiplied out too."""
-    if isinstance(value, Mapping):
-        return _grid(value)
-    return [parse_bracket(value) if isinstance(value, str) and "[" in value else str(value)]

@@ -48,18 +48,45 @@ def execute(
             before is whole.
     """
     plan.store.save_machine(plan.machine)
+    if plan.wanted:
+        plan.store.check_writable()
     plan.store.clean()
     if plan.save_state is not None:
         remove_temporaries(plan.save_state)
     if plan.config.backend == "dask" and plan.config.distribute == "cells":
         made = run_on_dask(plan, on_progress)
     else:
-        made = run_in_processes(plan, on_progress) if plan.config.is_isolated else _run_here(plan, on_progress, compute)
+        made = _run_on_this_machine(plan, on_progress, compute)
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
         failures = {record.key: record for record in made if record.is_failure}
     records = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
     return [record for record in records if record is not None]
+
+
+def _run_on_this_machine(
+    plan: Plan, on_progress: Callable[[Progress], None], compute: Compute
+) -> Generator[Record, None, None]:
+    here, apart = split_by_place(plan)
+    total = len(plan.wanted)
+    yield from _run_here(replace(plan, wanted=here), lambda one: on_progress(replace(one, total=total)), compute)
+    yield from run_in_processes(
+        replace(plan, wanted=apart),
+        lambda one: on_progress(replace(one, number=one.number + len(here), total=total)),
+    )
+
+
+def split_by_place(plan: Plan) -> tuple[list[Cell], list[Cell]]:
+    """Return the wanted cells for this process, and those for processes of their own."""
+    config = plan.config
+    if config.is_isolated:
+        return [], plan.wanted
+    if not plan.isolate_foreign or config.isolate is not None or config.distribute == "members":
+        return plan.wanted, []
+    places: tuple[list[Cell], list[Cell]] = ([], [])
+    for cell in plan.wanted:
+        places[cell.runs_foreign_code()].append(cell)
+    return places
 
 
 def _run_here(plan: Plan, on_progress: Callable[[Progress], None], compute: Compute) -> Generator[Record, None, None]:
@@ -96,7 +123,9 @@ def do_cell(
     Raises:
         WriteError: Something cannot be written.
     """
-    record, arrays, state = compute(cell, graph, replace(context, unfinished=store.root))
+    if context.unfinished is None:
+        context = replace(context, unfinished=store.root)
+    record, arrays, state = compute(cell, graph, context)
     if not record.is_failure:
         if save_state is not None:
             write_state(_state_of(cell, record, arrays, state), state_path(save_state, record.key))

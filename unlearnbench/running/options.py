@@ -17,6 +17,8 @@ from annotated_types import Ge, Gt, Le
 # Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
 MAX_REPETITIONS = 10_000
 MAX_THREADS = 1024
+# Each grid is held in memory and looked up cell by cell; the largest published comparison has some thousand cells.
+MAX_CELLS = 100_000
 
 Name = str | dict[str, Any]
 Count = Annotated[int, Ge(1)]
@@ -66,7 +68,7 @@ class RunOptions:
     models: list[Name] = option(["gcn"], "Base models.", metavar="NAMES")
     repetitions: Annotated[int, Ge(1), Le(MAX_REPETITIONS)] = option(3, "How many repetitions, 0 to R-1.")
     seeds: list[int] | None = option(
-        None, "Which repetitions, instead of their number: 3,4.", metavar="LIST", reads="integers"
+        None, "Which repetitions, instead of their number: 3,4. Can be repeated.", metavar="LIST", reads="integers"
     )
     protocol: Literal["www24", "poison"] = option(
         "www24", "Forget training nodes, or wrong nodes that are injected first."
@@ -74,7 +76,11 @@ class RunOptions:
     forget_ratio: float | None = option(None, "Share of all nodes to forget.", shown="0.005")
     forget_count: int | None = option(None, "Number of nodes to forget.")
     forget: list[int] | list[tuple[int, int]] | None = option(
-        None, "The nodes to forget, 3,17; edges: 3-17,4-5.", metavar="IDS", reads="forgotten"
+        None,
+        "The nodes to forget, 3,17; edges: 3-17,4-5; @FILE: those in a text, .npy or .json file. Repeated, it adds to"
+        " the one request.",
+        metavar="IDS",
+        reads="texts",
     )
     forget_kind: Literal["node", "edge"] = option("node", "What is forgotten.")
     num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")
@@ -112,7 +118,12 @@ class RunOptions:
     overwrite: Literal["only-missing", "busy", "never", "always"] = option(
         "only-missing", "What to compute again; busy: also what was timed on a busy machine."
     )
-    isolate: bool = option(False, "Give each cell a process of its own: what ends it ends no other.")
+    isolate: bool | None = option(
+        None,
+        "Give each cell a process of its own, without labels to score with; by default those of methods and models"
+        " from other packages.",
+        names=("--isolate/--no-isolate",),
+    )
     cell_timeout: Annotated[float, Gt(0)] | None = option(
         None, "End a cell that takes longer, starting up included; implies --isolate.", metavar="SECONDS"
     )

@@ -46,7 +46,8 @@ class Plan:
     """All cells of a run, checked, and which of them are to be computed.
 
     `wanted` are the cells to be computed, in this order; `graphs` the datasets by label; `save_state` the folder
-    of deployed parameters; and `notices` what a user should know.
+    of deployed parameters; `isolate_foreign` is whether methods and models of others are kept out of this process;
+    and `notices` what a user should know.
     """
 
     cells: list[Cell]
@@ -57,6 +58,7 @@ class Plan:
     config: RunConfig
     machine: dict[str, Any]
     save_state: Path | None = None
+    isolate_foreign: bool = False
     notices: list[str] = field(default_factory=list)
 
 
@@ -89,8 +91,10 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
         for cell in made:
             cells.setdefault(cell.key, cell)
     machine = describe_machine()
-    versions = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator}
-    context = RunContext(device, first.threads, machine["id"], metrics, versions, deterministic=first.deterministic)
+    # Those that every method of the run has: a record shows which ones belong to it.
+    repetitions = sorted(set.intersection(*(set(each.repetition_numbers()) for each in configs)))
+    origin = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator, "repetitions": repetitions}
+    context = RunContext(device, first.threads, machine["id"], metrics, origin, deterministic=first.deterministic)
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out

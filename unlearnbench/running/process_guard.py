@@ -15,6 +15,7 @@ import torch
 
 # Exit code of a forked process that returned from the method instead of ending.
 STRAY_COPY = 1
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 _NO_MEMORY = (
     *("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
@@ -122,13 +123,16 @@ def seeded_process_state(key: int, device: torch.device, deterministic: bool = F
         if devices:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(key)
+        workspace = os.environ.get(_WORKSPACE)
         if deterministic:
             # Else the order of summation in cuBLAS may vary from call to call.
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            os.environ.setdefault(_WORKSPACE, ":4096:8")
             torch.use_deterministic_algorithms(True)
         try:
             yield
         finally:
+            if workspace is None:
+                os.environ.pop(_WORKSPACE, None)
             random.setstate(python)
             np.random.set_state(numpy)  # noqa: NPY002
             os.chdir(folder)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 
 from rich.console import Console, RenderableType
+from rich.file_proxy import FileProxy
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
 from unlearnbench.records.record import Record
 from unlearnbench.running.execute import Compute, execute
+from unlearnbench.running.forks import undone_in_forks
 from unlearnbench.running.plan import Plan, Progress
 from unlearnbench.running.runner import run_cell
 
@@ -31,11 +35,13 @@ def execute_with_progress(plan: Plan, compute: Compute = run_cell) -> list[Recor
     if not plan.config.progress:
         return execute(plan, compute=compute)
     # In a notebook rich draws through ipywidgets.
-    can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr.isatty()
+    can_draw = find_spec("ipywidgets") is not None if is_notebook() else sys.stderr is not None and sys.stderr.isatty()
     return compute_with_bar(plan, compute) if can_draw else execute(plan, Lines(), compute)
 
 
 LINE_EVERY_SECONDS = 10.0
+# A slow beat: drawing takes time from the thread that is being timed.
+REDRAWN_EVERY_SECONDS = 1.0
 # Columns that the line needs besides the bar itself, and the widest bar.
 OTHER_COLUMNS, WIDEST = 36, 40
 
@@ -76,14 +82,40 @@ def cell_bar(console: Console) -> CellBar:
         TextColumn("cells"), BarColumn(max(4, min(WIDEST, console.width - OTHER_COLUMNS))), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    # A slow beat: drawing takes time from the thread that is being timed.
-    return CellBar(*columns, console=console, transient=True, refresh_per_second=1)
+    return CellBar(*columns, console=console, transient=True, auto_refresh=False)
+
+
+@contextlib.contextmanager
+def redrawn(bar: Bar) -> Iterator[None]:
+    """Draw a bar anew now and then; what a method forks meanwhile writes to the streams behind the bar."""
+    done = threading.Event()
+
+    def draw() -> None:
+        while not done.wait(REDRAWN_EVERY_SECONDS):
+            with lock:
+                bar.refresh()
+
+    def unwrap() -> None:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if isinstance(stream, FileProxy):
+                setattr(sys, name, stream.rich_proxied_file)
+
+    thread = threading.Thread(target=draw, name="unlearnbench-progress", daemon=True)
+    # Not drawn during a fork: the child would inherit locked streams.
+    with undone_in_forks(unwrap) as lock:
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
 
 def compute_with_bar(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     """Compute a plan below a bar on standard error."""
     console = Console(stderr=True)
-    with cell_bar(console) as bar:
+    with cell_bar(console) as bar, redrawn(bar):
         task = bar.add_task("", total=len(plan.wanted))
 
         def on_progress(progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from unlearnbench import seeds
+from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
-from unlearnbench.measure.digests import digests, is_finite, relative_change
-from unlearnbench.metrics.scoring import score
+from unlearnbench.measure.digests import digests, is_finite, predictions_digest, relative_change
+from unlearnbench.measure.request_time import answers_like_training, request_seconds
+from unlearnbench.metrics.scoring import Scores, one_class_notes, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -26,8 +28,6 @@ from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
 
 VIEWS = (View.SHARD, View.FULL)
-# A first call this many times slower than the second did work that belongs to the request.
-DEFERRED = 2.0
 Answer = TypeVar("Answer")
 
 
@@ -37,12 +37,34 @@ def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arr
     Returns:
         The record, the arrays to store beside it (predictions, ids), and the deployed state.
     """
-    return measured(cell, context, lambda outcome: _run(cell, graph, context, outcome))
+    return measured(cell, context, lambda outcome: _run(cell, cell_data(cell, graph), context, outcome))
 
 
-def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str:
+def run_unscored(
+    cell: Cell, data: protocol.RepetitionData, context: RunContext
+) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Do what `run_cell` does, on data that need not have the labels to score with, and give no score."""
+    unscored = replace(context, metrics=())
+    return measured(cell, unscored, lambda outcome: _run(cell, data, unscored, outcome))
+
+
+def cell_data(cell: Cell, graph: Graph) -> protocol.RepetitionData:
+    """Return the split and the request of a cell."""
+    return protocol.repetition_data(cell.protocol, graph, cell.seed, cell.dataset_identity, cell.repetition)
+
+
+def score_arrays(arrays: Arrays, data: protocol.RepetitionData, metrics: Sequence[Spec]) -> tuple[Scores, list[str]]:
+    """Score the stored predictions of a cell: see `score`."""
+    graph, split = data.graph, data.split
+    labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
+    keys = [name.split("/") for name in arrays if name.count("/") == 2]
+    answers = {(moment, part, view): torch.from_numpy(arrays[f"{moment}/{part}/{view}"]) for moment, part, view in keys}
+    scores, problems = score(answers, labels, metrics)
+    return scores, [*one_class_notes(answers, labels), *problems]
+
+
+def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    data = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
     graph, split, request = data.graph, data.split, data.request
     archive = f"{cell.key}.npz"
     outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": archive}]
@@ -112,7 +134,13 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
 
     if data.clean is not None:
         answers |= _clean_answers(cell, data, context.device)
-    outcome.fields["unlearn_seconds"] = _charged(meter, outcome)
+    if meter.clock_fault:
+        raise RefusedError(f"The clock was changed: {meter.clock_fault}.", "A method must leave the clocks alone.")
+    outcome.fields["unlearn_seconds"] = request_seconds(meter.phases)
+    outcome.notes += [
+        f"{call} took {seconds:.4f} s, fit() {fit:.4f} s: it may train anew what unlearn() left undone."
+        for call, seconds, fit in answers_like_training(meter.phases)
+    ]
     changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
     outcome.fields["digests"] = {
         "before": digests_before,
@@ -125,11 +153,11 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
         outcome.notes.append("unchanged: forgetting changed no parameter.")
     finite = is_finite(after) and all(bool(torch.isfinite(answer).all()) for answer in answers.values())
     outcome.arrays |= {"/".join(key): answer.cpu().numpy().astype(np.float32) for key, answer in answers.items()}
+    outcome.fields["predictions_digest"] = predictions_digest(outcome.arrays)
     if not finite:
         outcome.notes.append("diverged: parameters or predictions are not finite; no score is given.")
         return "diverged"
-    labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
-    outcome.fields["metrics"], problems = score(answers, labels, context.metrics)
+    outcome.fields["metrics"], problems = score_arrays(outcome.arrays, data, context.metrics)
     outcome.notes += problems
     return "ok"
 
@@ -137,9 +165,11 @@ def _run(cell: Cell, graph: Graph, context: RunContext, outcome: Outcome) -> str
 def _questions(
     graph: Graph, held: Tensor, split: Split, device: torch.device, inputs: GuardedInputs | None = None
 ) -> dict[tuple[str, str], Query]:
-    """Return the queries that are scored: test and validation nodes, separately, in both views."""
+    """Return the queries that are scored: test and validation nodes (if any), separately, in both views."""
     queries: dict[tuple[str, str], Query] = {}
     for part, targets in (("test", split.test), ("val", split.val)):
+        if len(targets) == 0:
+            continue
         query = make_query(graph, held, targets, View.SHARD, device)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
         if inputs is not None:  # the two views share these tensors
@@ -175,7 +205,7 @@ def _clean_answers(
 
 
 def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
-    """Call a method twice after a request and time both calls, to detect deferred work."""
+    """Call a method twice after a request and time both calls; the first one is charged to the request."""
     with meter.phase(f"{name}-first"):
         answer = call()
     with meter.phase(f"{name}-second"):
@@ -187,21 +217,6 @@ def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
     """Return the counts of the request, and those from before it as `fit_...`."""
     request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
     return request | {f"fit_{name}": amount for name, amount in fit.items()}
-
-
-def _charged(meter: Meter, outcome: Outcome) -> float:
-    """Return the seconds of the request, plus the extra time of a slow first call after it."""
-    seconds = meter.seconds("unlearn")
-    assert seconds is not None
-    for name in ("state", "predict"):
-        first, second = (meter.seconds(f"{name}-{which}") or 0.0 for which in ("first", "second"))
-        if first > DEFERRED * second:
-            outcome.notes.append(
-                f"The first {name}() after the request took {first:.4f} s, the second {second:.4f} s: "
-                "the difference is charged to the request."
-            )
-            seconds += first - second
-    return seconds
 
 
 def _check_unchanged(method: Unlearner, known: Mapping[str, str]) -> None:

@@ -164,7 +164,7 @@ class Task:
         return self.listener.phase(name)
 
     def count(self, **amounts: int) -> None:
-        """Add to the harness's counts: `shards_hit`, `node_epochs`, `steps`."""
+        """Add to the harness's counts: `shards_hit`, `shards_retired`, `node_epochs`, `steps`."""
         self.listener.count(**amounts)
 
     def epochs(self, total: int) -> Iterator[int]:

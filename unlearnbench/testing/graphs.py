@@ -69,6 +69,7 @@ LOOPS = "self-loops and doubled edges"
 ONE_SHARD = "one shard"
 ONE_NODE_SHARDS = "one-node shards"
 ONE_NODE = "a single node"
+MANY_SHARDS = "many shards"
 TOYS = (PLAIN, ISOLATED, NO_EDGES, ONE_CLASS, EQUAL, LOOPS, ONE_SHARD, ONE_NODE_SHARDS, ONE_NODE)
 _ASKED = 6
 
@@ -99,11 +100,11 @@ class Toy:
 
 def toys() -> dict[str, Toy]:
     """Return the toy graphs by name."""
-    return {name: _toy(name) for name in TOYS}
+    return {name: _toy(name) for name in (*TOYS, MANY_SHARDS)}
 
 
 def _toy(name: str) -> Toy:
-    trained = {ONE_NODE: 1, ONE_NODE_SHARDS: 6}.get(name, 24)
+    trained = {ONE_NODE: 1, ONE_NODE_SHARDS: 6, MANY_SHARDS: 160}.get(name, 24)
     plain = toy_graph(trained + _ASKED, first_id=FIRST_ID, edges=2 * (trained + _ASKED))
     x, y, edges = plain.x, plain.y, plain.edge_index
     if name == ISOLATED:
@@ -118,5 +119,5 @@ def _toy(name: str) -> Toy:
         every = torch.arange(plain.num_nodes)
         edges = torch.cat([edges, edges, torch.stack([every, every])], dim=1)
     whole = Graph(x, y, edges, plain.ids, plain.num_classes)
-    num_shards = {ONE_SHARD: 1, ONE_NODE: 1, ONE_NODE_SHARDS: trained}.get(name, 4)
+    num_shards = {ONE_SHARD: 1, ONE_NODE: 1, ONE_NODE_SHARDS: trained, MANY_SHARDS: 32}.get(name, 4)
     return Toy(name, whole, plain.ids[:trained], plain.ids[trained:], num_shards)

@@ -4,6 +4,14 @@ from unlearnbench.graph.neighbours import hop_distance, neighbours
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
+from unlearnbench.unlearning.linear import (
+    LINEAR_MODEL,
+    Normalisation,
+    changed_rows,
+    propagated,
+    propagation_steps,
+    softmax_regression,
+)
 from unlearnbench.unlearning.partitioning import (
     SLACK,
     Partitioner,
@@ -16,12 +24,14 @@ from unlearnbench.unlearning.sharded import Sharded
 from unlearnbench.unlearning.smoothing import smooth
 
 __all__ = [
+    "LINEAR_MODEL",
     "SLACK",
     "Aggregator",
     "Claim",
     "InfluenceParams",
     "LearnedAggregator",
     "Members",
+    "Normalisation",
     "Partitioner",
     "PostHoc",
     "Sharded",
@@ -30,10 +40,14 @@ __all__ = [
     "add",
     "assign_by_nodes",
     "assign_by_pairs",
+    "changed_rows",
     "hop_distance",
     "influence_step",
     "log_of_mean",
     "neighbours",
+    "propagated",
+    "propagation_steps",
     "shard_bounds",
     "smooth",
+    "softmax_regression",
 ]

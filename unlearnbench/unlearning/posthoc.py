@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.gnn import Networks, train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
@@ -33,7 +34,13 @@ class PostHoc(Unlearner):
     def unlearn(self, request: Request, retained: Task) -> None:
         """Update the network and release the former task."""
         with retained.phase("update"):
-            self._network = self.update(self._network, self._task, request, retained)
+            network = self.update(self._network, self._task, request, retained)
+        if not isinstance(network, Networks):
+            raise UnlearnbenchError(
+                f"{type(self).__name__}.update() returned a {type(network).__name__}, expected the network to deploy.",
+                "Return it, one that was changed in place too: return network.",
+            )
+        self._network = network
         self._task = retained
 
     @abstractmethod

@@ -95,6 +95,9 @@ class Sharded(Unlearner):
         with retained.phase("locate"):
             hit = self.locate(request, retained)
             retained.count(shards_hit=len(hit))
+            retired = len(hit) - int(torch.isin(torch.tensor(hit), self._shard.unique().cpu()).sum())
+            if retired:
+                retained.count(shards_retired=retired)
         with retained.phase("retrain"):
             self._train(retained, hit)
         with retained.phase("aggregate"):

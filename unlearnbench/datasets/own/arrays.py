@@ -1,4 +1,4 @@
-"""What strangers' arrays become: features, labels, edges, ids and masks as a `Graph` wants them."""
+"""What strangers' arrays become: features, labels, edges and ids as a `Graph` wants them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from unlearnbench.errors import DataError, UsageError
-from unlearnbench.graph import Split
+from unlearnbench.errors import DataError
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys
 
-MASKS = ("train_mask", "val_mask", "test_mask")
 Features = Literal["given", "degree", "constant"]
 # More than any published graph has; a larger label is an id, or a number that was read wrongly.
 MOST_CLASSES = 100_000
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-
-
-def plain_values(name: str, value: Any) -> Any:
-    """Return a tensor of any layout and type as a dense one on the CPU, without gradient; unsigned numbers as int64.
-
-    Anything but a tensor is returned as it is; `name` is what the value is called in the file.
-
-    Raises:
-        DataError: It holds no numbers, or one that int64 cannot hold.
-    """
-    if not isinstance(value, Tensor):
-        return value
-    try:
-        dense = value.detach()
-        dense = (dense if dense.layout == torch.strided else dense.to_dense()).cpu()
-        if dense.is_quantized:
-            dense = dense.dequantize()
-        if dense.dtype not in _UNSIGNED:
-            return dense
-        whole = dense.to(torch.int64)
-    except (RuntimeError, NotImplementedError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"{name} holds no plain numbers ({reason}).", "Save a dense tensor of numbers.") from None
-    if bool((whole < 0).any()):
-        number = int(whole[whole < 0][0]) + 2**64
-        raise DataError(f"{name} holds {number}, too large for 64 bits with a sign.", "Number the nodes anew.")
-    return whole
+# Up to so many, a graph of a few nodes is a graph of a few nodes.
+FEW_CLASSES = 10
 
 
 def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
@@ -58,9 +30,10 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dim() != 1:
-        raise DataError(
-            f"labels have shape {list(y.shape)}: multi-label graphs cannot be used.", "Give every node one class."
-        )
+        one_hot = y.dim() == 2 and bool(((y == 0) | (y == 1)).all() and (y.sum(dim=1) == 1).all())
+        what = "they are one-hot" if one_hot else "multi-label graphs cannot be used"
+        hint = "Save the class of each node: y.argmax(dim=1)." if one_hot else "Give every node one class."
+        raise DataError(f"labels have shape {list(y.shape)}: {what}.", hint)
     if y.is_complex():
         raise DataError("labels are complex numbers.", "Number the classes 0, 1, ...")
     notes = []
@@ -71,6 +44,8 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
             raise DataError(f"label {y[row].item():g} in row {row} is not a whole number.", "Number the classes.")
         notes.append(f"labels are {str(y.dtype).removeprefix('torch.')}; all are whole numbers and taken as classes.")
         y = y.nan_to_num(nan=-1.0).clamp(min=-1)
+    else:  # the bound does not fit into 8 or 16 bits
+        y = y.to(torch.int64)
     if bool((y >= MOST_CLASSES).any()):
         row = int(torch.nonzero(y >= MOST_CLASSES)[0])
         raise DataError(f"label {y[row].item():g} in row {row} is too large.", "Number the classes 0, 1, ...")
@@ -83,18 +58,30 @@ def class_labels(y: Tensor) -> tuple[Tensor, list[str]]:
     return labels, notes
 
 
+def check_edge_shape(edge_index: Tensor, y: Tensor) -> None:
+    """Check the shape of `edge_index`, which may have any layout; an adjacency matrix is never made dense.
+
+    Raises:
+        DataError: It is not [2, E].
+    """
+    shape = list(edge_index.shape)
+    if len(shape) == 2 and shape[0] == 2:
+        return
+    if shape == [*y.shape[:1]] * 2:
+        what = "edge_index = torch_geometric.utils.dense_to_sparse(adjacency)[0] makes it of an adjacency matrix."
+    else:
+        what = "Transpose a list of pairs: edge_index.t()." if shape[1:] == [2] else "It holds sources and targets."
+    raise DataError(f"edge_index has shape {shape}, expected [2, E].", what)
+
+
 def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
     """Make the columns of `edge_index`, int64 [2, E], of whole numbers; an empty one may be of any type.
 
     With `undirected`, the reverse of every edge that lacks it is added, and duplicates are dropped.
 
     Raises:
-        DataError: Another shape, numbers that are not whole, or that are no positions of nodes.
+        DataError: Numbers that are not whole, or that are no positions of nodes.
     """
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise DataError(
-            f"edge_index has shape {list(edge_index.shape)}, expected [2, E].", "Transpose a list of pairs."
-        )
     if edge_index.is_complex() or (edge_index.dtype == torch.bool and edge_index.numel()):
         raise DataError(f"edge_index is {edge_index.dtype}.", "It holds positions of nodes: whole numbers.")
     edges = edge_index.to(torch.int64)
@@ -173,47 +160,10 @@ def number_of_classes(declared: Any, y: Tensor) -> int:
     return count
 
 
-def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["folds"] | None) -> Split | None:
-    """Make the split of a graph that comes with masks, None where the harness's folds are to be used.
-
-    Args:
-        masks: By the names in `MASKS`, each bool [n] or, of K splits, [n, K]; or empty.
-        ids: int64 [n], ids of the nodes.
-        choice: Which of K splits; `folds`: none of them.
-
-    Raises:
-        DataError: A mask is missing or has another shape.
-        UsageError: There are several splits and none was chosen, or one that is not there.
-    """
-    if choice == "folds" or (not masks and choice is None):
-        return None
-    if not masks:
-        raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave `split` out.")
-    columns = []
-    for name in MASKS:
-        if name not in masks:
-            raise DataError(f"{', '.join(masks)} without {name}.", "Give all three masks, or use `split` folds.")
-        mask = masks[name]
-        mask = mask[:, None] if mask.dim() == 1 else mask
-        if mask.dim() != 2 or len(mask) != len(ids):
-            raise DataError(f"{name} has shape {list(masks[name].shape)}, expected [{len(ids)}] or [{len(ids)}, K].")
-        if not bool(((mask == 0) | (mask == 1)).all()):
-            raise DataError(f"{name} holds other values than true and false.", "A mask is bool.")
-        columns.append(mask.to(torch.bool))
-    counts = {mask.shape[1] for mask in columns}
-    if len(counts) > 1:
-        raise DataError(
-            f"the masks hold different numbers of splits: {sorted(counts)}.", "Give as many columns in each."
-        )
-    (count,) = counts
-    if count == 0:
-        raise DataError("the masks hold no split.", "Give one column for each split, or use `split` folds.")
-    known = "0" if count == 1 else f"0 to {count - 1}"
-    if choice is None and count != 1:
-        raise UsageError(
-            f"there are {count} splits and none was chosen.", f"Use `split` {known}, or `split` folds for ten folds."
-        )
-    at = choice or 0
-    if not 0 <= at < count:
-        raise UsageError(f"split {at} does not exist.", f"Use `split` {known}.")
-    return Split(*(ids[mask[:, at]].sort().values for mask in columns))
+def odd_classes(y: Tensor, count: int) -> list[str]:
+    """Return a note where there are so many classes, or so many that do not occur, that `y` may be something else."""
+    labels = y[y >= 0]
+    seen = len(labels.unique())
+    if count <= FEW_CLASSES or (len(labels) >= 5 * count and count <= 2 * seen):
+        return []
+    return [f"{count} classes, {seen} of them with a node, for {len(labels)} nodes with a label: are these classes?"]

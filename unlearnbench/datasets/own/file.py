@@ -12,22 +12,23 @@ from unlearnbench.component import ComponentParams, location
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
-    MASKS,
     Features,
+    check_edge_shape,
     class_labels,
     edge_columns,
     node_features,
     node_ids,
     number_of_classes,
-    own_split,
-    plain_values,
+    odd_classes,
 )
 from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
+from unlearnbench.datasets.own.splits import PARTS, own_split, split_masks
+from unlearnbench.datasets.own.tensors import plain_values
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
 
 # What PyG's own Data carries along that says nothing new.
-PLAIN = {"num_nodes", "ptr", "batch"}
+PLAIN = {"num_nodes", "__num_nodes__", "ptr", "batch"}
 
 
 class File(Dataset):
@@ -62,7 +63,10 @@ class File(Dataset):
 
     def load(self, root: Path) -> Graph:
         """Load the graph: see `Dataset.load`. Ids are those of the file, else 0..n-1."""
-        return self._checked(read_graph_file(self._path()), self.recorded_name(self.params))
+        found, notes = read_graph_file(self._path())
+        graph = self._checked(found, self.recorded_name(self.params))
+        self.notes = [*notes, *self.notes]
+        return graph
 
     def of_value(self, data: Any) -> Graph:
         """Make the graph of copies of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
@@ -73,12 +77,11 @@ class File(Dataset):
         """
         found = tensors_by_name(data, "The data")
         check_complete(found, "The data")
-        copies = {name: value.clone() if isinstance(value, Tensor) else value for name, value in found.items()}
-        return self._checked(copies, "data")
+        return self._checked(found, "data", is_ours=False)
 
-    def _checked(self, found: dict[str, Any], name: str) -> Graph:
+    def _checked(self, found: dict[str, Any], name: str, *, is_ours: bool = True) -> Graph:
         try:
-            graph = self._graph(found)
+            graph = self._graph(found, is_ours)
         except UsageError as error:
             raise type(error)(f"Dataset {name}: {error.message}", error.hint) from None
         return checked_graph(graph, name)
@@ -101,13 +104,22 @@ class File(Dataset):
         except RuntimeError:
             raise DataError(f"{self.params.path}: there is no such user.", "Write the whole path.") from None
 
-    def _graph(self, found: dict[str, Any]) -> Graph:
+    def _graph(self, found: dict[str, Any], is_ours: bool) -> Graph:
         ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
+        check_edge_shape(found["edge_index"], found["y"])
         found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
+        if not is_ours:
+            found = {key: value.clone() if isinstance(value, Tensor) else value for key, value in found.items()}
         y, notes = class_labels(found["y"])
         self.notes = [*([f"ignored: {', '.join(ignored)}."] if ignored else []), *notes]
         edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)
         x = node_features(found.get("x"), edge_index, len(y), self.params.features)
         ids = node_ids(found.get("ids"), len(y))
-        split = own_split({name: found[name] for name in MASKS if name in found}, ids, self.params.split)
-        return Graph(x, y, edge_index, ids, number_of_classes(found.get("num_classes"), y), split)
+        parts = {} if self.params.split == "folds" else {name: found[name] for name in PARTS if name in found}
+        masks = split_masks(parts, len(y))
+        split = own_split(masks, ids, self.params.split)
+        if split is not None and len(split.val) == 0:
+            self.notes.append("its split has no validation nodes: validation scores are empty.")
+        count = number_of_classes(found.get("num_classes"), y)
+        self.notes += odd_classes(y, count)
+        return Graph(x, y, edge_index, ids, count, split)

@@ -6,43 +6,67 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
+from torch_geometric import EdgeIndex, Index, edge_index, index
 from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.data.storage import AttrType, EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.edge_index import SortOrder
 
-from unlearnbench.datasets.own.arrays import MASKS
+from unlearnbench.datasets.own.splits import PARTS
+from unlearnbench.datasets.own.tables import EDGES, LABELS, NODES, read_tables
 from unlearnbench.errors import DataError
 from unlearnbench.records.files import wrong_checksum
 
-ARRAYS = ("x", "y", "edge_index", "ids", *MASKS, "num_classes")
-PYG_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage]
+ARRAYS = ("x", "y", "edge_index", "ids", *PARTS, "num_classes")
+
+
+def _cache(*_: Any) -> dict[Any, Any]:
+    """Stand in for the `defaultdict` of names that accessors and transforms leave in a storage.
+
+    Torch fills no `defaultdict` from a file; what was in it is not used.
+    """
+    return {}
+
+
+ALLOWED: list[Any] = [
+    Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage, AttrType, EdgeLayout, set,
+    EdgeIndex, Index, SortOrder, edge_index.CatMetadata, index.CatMetadata,
+    (_cache, "collections.defaultdict"),
+]  # fmt: skip
+_SAVE_TENSORS = "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors."
+# What to do about a class in a file, by a part of its name.
+_INSTEAD = {
+    "SparseTensor": "It is from ToSparseTensor: save the graph with edge_index, as it was before.",
+    "HeteroData": "Save a graph with nodes of one kind: data.to_homogeneous().",
+    "data.batch": "Save one graph: torch.save(batch[0], PATH).",
+    "torch_geometric.datasets": "Save one graph, not the dataset: torch.save(dataset[0], PATH).",
+    "numpy": "Save tensors: torch.from_numpy(array).",
+}
+# Where else edges may be, and what makes edge_index of them.
+_EDGES_ELSEWHERE = {
+    "adj_t": "Its edges are in adj_t: edge_index = torch_geometric.utils.to_edge_index(adj_t)[0].flip(0).",
+    "adj": "Its edges are in adj: edge_index = torch_geometric.utils.dense_to_sparse(adj)[0].",
+}
 # Bytes; a smaller file is read at once, so that nothing depends on what becomes of it afterwards.
 MAPPED_FROM = 2**28
-NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
-# Without skipping, a row of the frame is a row of the file.
-_CSV: dict[str, Any] = {
-    "encoding": "utf-8-sig",
-    "skip_blank_lines": False,
-    "skipinitialspace": True,
-    "index_col": False,
-}
-_ID = re.compile(r"\s*[-+]?[0-9]{1,20}\s*")
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
 
-def read_graph_file(path: Path) -> dict[str, Any]:
+def read_graph_file(path: Path) -> tuple[dict[str, Any], list[str]]:
     """Read a `.pt`, `.pth` or `.npz` file or a folder.
 
     Returns:
-        Tensors by the names in `ARRAYS`, `y` and `edge_index` among them, and what else the file holds.
+        Tensors by the names in `ARRAYS`, `y` and `edge_index` among them, and what else the file holds;
+        and what a user should know of how it was read.
 
     Raises:
         DataError: It does not exist, is damaged, of another kind, or lacks labels or edges.
@@ -63,7 +87,7 @@ def read_graph_file(path: Path) -> dict[str, Any]:
         )
     found = readers[path.suffix.lower()](path)
     check_complete(found, str(path))
-    return found
+    return found, []
 
 
 def read_torch_file(path: Path) -> dict[str, Any]:
@@ -79,17 +103,15 @@ def read_torch_file(path: Path) -> dict[str, Any]:
     if wrong is not None:
         raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
     try:
-        with torch.serialization.safe_globals(PYG_CLASSES), warnings.catch_warnings():
+        with _only(ALLOWED), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
             warnings.simplefilter("ignore")
             value = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_mapped(path))
     except pickle.UnpicklingError as error:
         culprit = _GLOBAL.search(str(error))
         asked = f"it asks for {culprit[1]}" if culprit else "it holds more than tensors and plain values, or is damaged"
-        raise DataError(
-            f"{path} cannot be read safely: {asked}; it was not run.",
-            "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors.",
-        ) from None
+        hint = next((hint for part, hint in _INSTEAD.items() if culprit and part in culprit[1]), _SAVE_TENSORS)
+        raise DataError(f"{path} cannot be read safely: {asked}; it was not run.", hint) from None
     except PermissionError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.", "Check the file's permissions.") from None
     except Exception as error:  # a damaged file can fail in any way its instructions can
@@ -100,6 +122,18 @@ def read_torch_file(path: Path) -> dict[str, Any]:
             raise DataError(f"{path} holds several graphs.", "Save one graph: torch.save(dataset[0], PATH).")
         value = value[0]
     return tensors_by_name(value, str(path))
+
+
+@contextmanager
+def _only(allowed: list[Any]) -> Iterator[None]:
+    """Allow these classes in files, and no others that some library allows for the whole process."""
+    others = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        with torch.serialization.safe_globals(allowed):
+            yield
+    finally:
+        torch.serialization.add_safe_globals(others)
 
 
 def _is_mapped(path: Path) -> bool:
@@ -115,7 +149,11 @@ def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
         DataError: It is anything else, or something under a name of `ARRAYS` is no tensor.
     """
     if isinstance(value, Data):
-        value = value.to_dict()
+        try:
+            # PyG 1 kept the tensors in the object itself.
+            value = value.to_dict() if "_store" in vars(value) else vars(value)
+        except Exception as error:  # what a file holds in place of a storage can fail in any way
+            raise DataError(f"{where} holds a broken Data ({type(error).__name__}).", _SAVE_TENSORS) from None
     if not isinstance(value, Mapping):
         raise DataError(f"{where} holds a {type(value).__name__}.", "Save a dictionary of tensors or a PyG Data.")
     found = {str(key): entry for key, entry in value.items() if entry is not None}
@@ -135,7 +173,9 @@ def check_complete(found: Mapping[str, Any], where: str) -> None:
     """
     for name in ("edge_index", "y"):
         if found.get(name) is None:
-            raise DataError(f"{where} has no {name}.", f"It holds: {', '.join(sorted(found)) or 'nothing'}.")
+            there = f"It holds: {', '.join(sorted(found)) or 'nothing'}."
+            hints = [hint for key, hint in _EDGES_ELSEWHERE.items() if key in found and name == "edge_index"]
+            raise DataError(f"{where} has no {name}.", hints[0] if hints else there)
 
 
 def read_archive(path: Path) -> dict[str, Any]:
@@ -157,92 +197,3 @@ def read_archive(path: Path) -> dict[str, Any]:
             "Save plain arrays: numpy.savez(PATH, x=..., y=..., edge_index=...).",
         ) from None
     return {**others, **arrays}
-
-
-def read_tables(folder: Path) -> dict[str, Any]:
-    """Read `features.csv`, `labels.csv` and `edges.csv`.
-
-    Each has a heading. The first column of features and labels is the node's id; edges are two
-    columns of ids. Without features the nodes are those of the labels. Nodes keep the order of
-    their file; edges come out as positions.
-
-    Raises:
-        DataError: A file is missing, or a row cannot be used: names file and row.
-    """
-    labels, edges = _table(folder / LABELS, 2), _table(folder / EDGES, 2)
-    features = _table(folder / NODES, 2) if (folder / NODES).exists() else None
-    label_ids = _whole(labels, 0, folder / LABELS)
-    ids = label_ids if features is None else _whole(features, 0, folder / NODES)
-    home = folder / (LABELS if features is None else NODES)
-    index = pd.Index(ids)
-    _check_distinct(index, home)
-    y = np.full(len(ids), np.nan)
-    at = _positions(index, label_ids, folder / LABELS, home)
-    _check_distinct(pd.Index(label_ids), folder / LABELS)
-    y[at] = _numbers(labels.iloc[:, 1], folder / LABELS)
-    ends = [_positions(index, _whole(edges, column, folder / EDGES), folder / EDGES, home) for column in (0, 1)]
-    found: dict[str, Any] = dict.fromkeys(edges.columns[2:])
-    if features is not None:
-        columns = [_numbers(features.iloc[:, at], folder / NODES) for at in range(1, features.shape[1])]
-        found["x"] = torch.from_numpy(np.stack(columns, axis=1))
-    whole = bool((np.abs(y) < 2**53).all()) and np.array_equal(y, np.rint(y))
-    found["y"] = torch.from_numpy(y.astype(np.int64) if whole else y)
-    return {**found, "edge_index": torch.from_numpy(np.stack(ends)), "ids": torch.from_numpy(ids)}
-
-
-def _check_distinct(ids: pd.Index[Any], path: Path) -> None:
-    if ids.has_duplicates:
-        row = int(np.flatnonzero(ids.duplicated())[0])
-        raise DataError(f"{path}, row {row + 2}: node {ids[row]} stands there twice.", "Keep one row for each node.")
-
-
-def _table(path: Path, columns: int) -> pd.DataFrame:
-    if not path.is_file():
-        raise DataError(f"{path} does not exist.", f"A folder holds {EDGES}, {LABELS} and {NODES}.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            frame: pd.DataFrame = pd.read_csv(path, **_CSV)
-    except pd.errors.ParserWarning:  # pandas would drop what is too much
-        raise DataError(f"{path}: rows have more fields than the heading.", "Name every column in row 1.") from None
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.", "It must be CSV in UTF-8.") from None
-    if frame.shape[1] < columns:
-        raise DataError(f"{path} has {frame.shape[1]} column, expected {columns} or more.", "Separate with commas.")
-    if re.fullmatch(r"[-+]?\d+(\.\d*)?", str(frame.columns[0])):
-        raise DataError(f"{path}, row 1: {frame.columns[0]!r} is no heading.", "Name the columns in row 1.")
-    return frame
-
-
-def _numbers(column: pd.Series[Any], path: Path) -> Any:
-    """Read numbers, float64; an empty field is NaN."""
-    numbers = pd.to_numeric(column, errors="coerce")
-    wrong = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
-    if len(wrong):
-        row = int(wrong[0])
-        raise DataError(f"{path}, row {row + 2}: {column.iloc[row]!r} is not a number.", "Write numbers.")
-    return numbers.to_numpy(dtype=np.float64)
-
-
-def _whole(frame: pd.DataFrame, at: int, path: Path) -> Any:
-    column = frame.iloc[:, at]
-    if len(column) == 0 or (pd.api.types.is_integer_dtype(column) and column.dtype != np.uint64):
-        return column.to_numpy(dtype=np.int64, copy=True)
-    # pandas has made other things of the text: the file is asked again what stood there.
-    texts = pd.read_csv(path, **_CSV, dtype=str, keep_default_na=False, usecols=[at]).iloc[:, 0]
-    ids = [int(text) if _ID.fullmatch(text) else 2**63 for text in texts]
-    row = next((row for row, number in enumerate(ids) if not -(2**63) <= number < 2**63), None)
-    if row is not None:
-        shown = repr(texts[row]) if texts[row].strip() else "an empty field"
-        raise DataError(f"{path}, row {row + 2}: {shown} is not the id of a node.", "Ids are whole numbers of 64 bits.")
-    return np.array(ids, dtype=np.int64)
-
-
-def _positions(index: pd.Index[Any], ids: Any, path: Path, home: Path) -> Any:
-    at = index.get_indexer(ids)
-    unknown = np.flatnonzero(at < 0)
-    if len(unknown):
-        row = int(unknown[0])
-        raise DataError(f"{path}, row {row + 2}: node {ids[row]} has no row in {home.name}.", f"Add it to {home.name}.")
-    return at.astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +10,21 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import MICRO_F1, headline, of_plugins
 from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, known, one_record_a_cell, reference_row
-from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_notes, quiet_records, timed_records
+from unlearnbench.report.frame.timed import (
+    charge_notes,
+    is_quiet,
+    paired_times,
+    quiet_notes,
+    quiet_records,
+    timed_records,
+)
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
 METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1_micro", "val_f1_macro")
+# After the request, before it, and on the validation nodes.
+MOMENTS = (("", ""), ("", "_before"), ("val_", ""))
 TIMES = ("unlearn_seconds", "partition_seconds", "train_seconds", "aggregate_seconds", "fit_seconds")
 COUNTS = ("shards_hit", "node_epochs", "steps")
 MEMORY = ("unlearn_peak_gpu_mib", "fit_peak_gpu_mib", "unlearn_peak_rss_mib", "fit_peak_rss_mib")
@@ -38,6 +49,8 @@ class Aggregate:
         machine: The machine whose times are used; empty if there is none.
         notes: What was left out, and why.
         time_notes: What was left out of times and memory alone, and why.
+        metric: The metric that rows are compared by.
+        more_metrics: Those that tables of scores show as well.
     """
 
     group: RecordGroup
@@ -46,25 +59,51 @@ class Aggregate:
     machine: str
     notes: tuple[str, ...]
     time_notes: tuple[str, ...]
+    metric: str = MICRO_F1
+    more_metrics: tuple[str, ...] = ()
+
+    @property
+    def shown_metrics(self) -> tuple[str, ...]:
+        """The metrics that tables of scores show: the one that ranks first."""
+        return self.metric, *self.more_metrics
 
 
-def aggregate(group: RecordGroup) -> Aggregate:
-    """Average over repetitions; nothing that failed, diverged or was refused is in any mean."""
+def aggregate(group: RecordGroup, metric: str = MICRO_F1) -> Aggregate:
+    """Average over repetitions; nothing that failed, diverged or was refused is in any mean.
+
+    Rows are compared by `metric`.
+    """
+    return _aggregate(group, metric, ())
+
+
+def aggregate_headlines(group: RecordGroup) -> Aggregate:
+    """Average over repetitions, with rows compared by the metric that papers report of the dataset.
+
+    Micro-F1 and the metrics of plugins are shown too.
+    """
+    first = headline(group.facets["dataset"])
+    others = [MICRO_F1] if first != MICRO_F1 else []
+    measured = [name for name in of_plugins(group.frame) if group.frame[name].notna().any()]
+    return _aggregate(group, first, (*others, *measured))
+
+
+def _aggregate(group: RecordGroup, metric: str, more: tuple[str, ...]) -> Aggregate:
     chosen, notes = one_record_a_cell(group)
     machine, timed, time_notes = timed_records(group)
+    names = list(dict.fromkeys([*METRICS, *(f"{a}{name}{b}" for name in (metric, *more) for a, b in MOMENTS)]))
     reference, lack = reference_row(group)
     if lack:
         time_notes.append(f"No ratio: {lack}.")
-    time_notes += quiet_notes(timed)
+    time_notes += [*quiet_notes(timed), *charge_notes(timed)]
     rows = []
     for name in group.rows:
         cells = chosen[chosen["row"] == name]
         row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
-        row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"])
+        row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"], names)
         mine = timed[timed["row"] == name]
         row |= _costs(quiet_records(mine), mine) | _ratio(mine, timed[timed["row"] == reference])
         rows.append(row)
-    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes))
+    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes), metric, more)
 
 
 def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
@@ -81,11 +120,11 @@ def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
     }
 
 
-def _metrics(ok: pd.DataFrame) -> dict[str, Any]:
+def _metrics(ok: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for view in VIEWS:
         seen = ok[ok["view"] == view]
-        for metric in METRICS:
+        for metric in names:
             values = known(seen[metric]) if metric in seen else []
             columns[f"{metric}_{view}_mean"] = mean(values)
             columns[f"{metric}_{view}_sd"] = sample_sd(values)

@@ -15,10 +15,12 @@ Scores = Mapping[tuple[int, int], float]
 
 
 def scores(averages: Aggregate, row: str, view: str) -> Scores:
-    """Map (seed, repetition) to the micro-F1 after the request of a row in a view, where there is one."""
+    """Map (seed, repetition) to the metric after the request of a row in a view, where there is one."""
     cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["view"] == view)]
-    ok = cells[(cells["status"] == "ok") & cells["f1_micro"].notna()]
-    columns = (ok[name] for name in ("seed", "repetition", "f1_micro"))
+    if averages.metric not in cells:
+        return {}
+    ok = cells[(cells["status"] == "ok") & cells[averages.metric].notna()]
+    columns = (ok[name] for name in ("seed", "repetition", averages.metric))
     return {(int(seed), int(repetition)): float(value) for seed, repetition, value in zip(*columns, strict=True)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.measure.request_time import answers_like_training, request_seconds
+from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
-from unlearnbench.records.store import read_records
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 
 VIEWS = ("shard", "full")
@@ -34,6 +36,7 @@ PHASE_SECONDS = {
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
+_MEMBER = re.compile("train/member-([0-9]+)")
 MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 
 TEXT = (
@@ -44,14 +47,14 @@ TEXT = (
     *("packages", "plugins", "error_type", "notes", "deployed"),
 )
 NUMBERS = (
-    *("unlearn_seconds", "shards_hit", "node_epochs", "steps", *PHASE_SECONDS),
+    *("unlearn_seconds", "shards_hit", "shards_retired", "node_epochs", "steps", *PHASE_SECONDS),
     *(f"unlearn_{name}" for name in MEMORY),
     *(f"fit_{name}" for name in MEMORY),
     *("serial_seconds", "longest_seconds", "expected_seconds", "parameter_bytes", "deletions"),
     *("edges_kept", "label_entropy", "graph_entropy"),
     *("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before"),
 )
-TRUTHS = ("unchanged", "exclusive")
+TRUTHS = ("unchanged", "exclusive", "answers_charged", "answers_like_training")
 ORDER = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 ROW_ORDER = (*ORDER, "other_config", "method", "method_config", "seed", "repetition", "machine", "status", "view")
 
@@ -89,6 +92,18 @@ def load_records(path: str | Path) -> pd.DataFrame:
             f"{path}: no records{unread}.", "Make some with `unlearnbench run --out`, or name the folder they are in."
         )
     return frame_of(records, [problem.message for problem in problems])
+
+
+def load_evidence(results: Path) -> list[Record]:
+    """Read the records of a results folder, of which none may be damaged; what lies elsewhere than it says is named.
+
+    Raises:
+        UnlearnbenchError: A record cannot be read.
+    """
+    records, misplaced = read_evidence(results_root(results))
+    for error in misplaced:
+        warnings.warn(str(error), stacklevel=2)
+    return records
 
 
 def results_root(path: Path) -> Path:
@@ -202,9 +217,13 @@ def _costs(record: Record) -> dict[str, Any]:
     for name in MEMORY:
         values[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
         values[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
-    for name in ("shards_hit", "node_epochs", "steps", "parameter_bytes"):
+    for name in ("shards_hit", "shards_retired", "node_epochs", "steps", "parameter_bytes"):
         values[name] = record.counts.get(name)
     values |= _by_member(record)
+    charged = request_seconds(record.phases)
+    if charged is not None and record.unlearn_seconds is not None:
+        values["answers_charged"] = math.isclose(record.unlearn_seconds, charged, rel_tol=1e-6)
+    values["answers_like_training"] = any(answers_like_training(record.phases))
     counts = [request.get("count") for request in record.requests]
     values["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     for name in ("edges_kept", "label_entropy", "graph_entropy"):
@@ -222,8 +241,8 @@ def _by_member(record: Record) -> dict[str, float]:
     """
     if not record.cell.get("training", {}).get("one_by_one"):
         return {}
-    head = "train/member-"
-    rows = [(str(p["name"]).removeprefix(head), p.get("seconds")) for p in record.phases if p["name"].startswith(head)]
+    matched = ((_MEMBER.fullmatch(phase["name"]), phase.get("seconds")) for phase in record.phases)
+    rows = [(match[1], seconds) for match, seconds in matched if match]
     if not rows:
         # One network is not timed apart from its training.
         rows = [("000", next((p.get("seconds") for p in record.phases if p["name"] == "train"), None))]
@@ -232,7 +251,7 @@ def _by_member(record: Record) -> dict[str, float]:
         if value is not None:
             steps.setdefault(int(member), []).append(value)
     sizes = (record.partition or {}).get("sizes") or [1]
-    if sum(map(len, steps.values())) < len(rows) or max(steps, default=0) >= len(sizes):
+    if sum(map(len, steps.values())) < len(rows) or max(steps, default=0) >= len(sizes) or sum(sizes) <= 0:
         return {}
     times = {member: math.fsum(values) for member, values in steps.items()}
     spans = {"serial_seconds": math.fsum(times.values()), "longest_seconds": max(times.values())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -75,6 +76,18 @@ def quiet_notes(cells: pd.DataFrame) -> list[str]:
         f"{left} of {len(cells)} records met a busy machine and give no times: their methods have {QUIET_ENOUGH} quiet"
         " repetitions or more."
     ]
+
+
+def charge_notes(cells: pd.DataFrame) -> Iterator[str]:
+    """Name methods that may train when they are asked, and say where times of two meanings stand in one table."""
+    for label, part in cells[cells["answers_like_training"].fillna(False).astype(bool)].groupby("method", sort=False):
+        yield f"{label}: state() or predict() takes about as long as the first training, in {len(part)} records."
+    charged = cells["answers_charged"].dropna().astype(bool)
+    if charged.any() and not charged.all():
+        yield (
+            f"{int((~charged).sum())} of {len(cells)} records are from before the first answers were charged to the"
+            " request: their times are of unlearn() alone. `run --overwrite always` measures them anew."
+        )
 
 
 def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], tuple[float, bool]]:

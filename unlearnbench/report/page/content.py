@@ -12,10 +12,10 @@ import pandas as pd
 
 from unlearnbench.report.figures.colours import Looks, find_looks
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
-from unlearnbench.report.frame.aggregate import Aggregate, aggregate
+from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
-from unlearnbench.report.page.rows import HEADS, RECORD_COLUMNS, build_board, record_rows, short
+from unlearnbench.report.page.rows import RECORD_COLUMNS, build_board, page_heads, record_rows, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
 from unlearnbench.report.tables.index import command_note
@@ -39,11 +39,12 @@ class PageSource:
 def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> dict[str, Any]:
     """Gather the names that the template knows; `drawn` is what its scripts read."""
     looks = find_looks()
-    aggregates = [aggregate(group) for group in group_records(frame)]
+    aggregates = [aggregate_headlines(group) for group in group_records(frame)]
+    heads = page_heads(aggregates)
     protocols = _protocols(aggregates)
     board, groups, matrices = [], [], []
     for number, one in enumerate(aggregates):
-        rows, notes = build_board(number, one, looks)
+        rows, notes = build_board(number, one, looks, heads)
         place = {name: one.group.facets[name] for name in ("dataset", "model")} | {"protocol": protocols[number]}
         sources = record_rows(one)
         board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
@@ -53,7 +54,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
     names = {facet: sorted({group[facet] for group in groups}) for facet in PLACED}
     return {
         "source": source.name,
-        "heads": HEADS,
+        "heads": heads,
         "rows": board,
         "filters": names,
         "first": _first(board),
@@ -66,9 +67,9 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
         "provenance": _provenance(frame, source),
         "problems": list(frame.attrs.get("problems", [])) + ([] if audits is None else audits.attrs["problems"]),
         "drawn": {
-            "heads": [{"name": h.name, "title": h.title, "view": h.view, "first": h.best_first} for h in HEADS],
+            "heads": [{"name": h.name, "title": h.title, "view": h.view, "first": h.best_first} for h in heads],
             "values": [row["values"] for row in board],
-            "counted": [head.counted for head in HEADS],
+            "counted": [head.counted for head in heads],
             "columns": RECORD_COLUMNS,
             "sources": [row["sources"] for row in board],
             "base": source.base,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from unlearnbench.report.figures.series import method_names
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
 from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.frame.timed import quiet_records, timed_records
 from unlearnbench.report.tables.columns import SUMMARY
@@ -50,27 +52,46 @@ class ColumnHead:
         return self.text if self.table == "summary" else f"{self.text}, points"
 
 
+def _heads_of(metric: str, text: str, *, compared: bool) -> tuple[ColumnHead, ...]:
+    """Make the columns of a metric in both views, with those of the distance to the best method if `compared`."""
+    heads = []
+    for view in VIEWS:
+        title, value = f"{short_name(metric)} {view}{unit(metric)}", f"{metric}_{view}_mean"
+        heads.append(ColumnHead(f"{text}-{view}", "summary", title, value, "score", view, -1))
+        if compared:
+            heads.append(ColumnHead(f"best-{view}", "comparison", f"{view}: to best", view, "score", view, -1))
+    return tuple(heads)
+
+
 HEADS = (
     ColumnHead("n", "summary", "n", "n", "score", best_first=-1),
-    *(
-        head
-        for view in VIEWS
-        for head in (
-            ColumnHead(f"f1-{view}", "summary", f"F1 {view} %", f"f1_micro_{view}_mean", "score", view, -1),
-            ColumnHead(f"best-{view}", "comparison", f"{view}: to best", view, "score", view, -1),
-        )
-    ),
+    *_heads_of(MICRO_F1, "f1", compared=True),
     ColumnHead("seconds", "summary", "unlearn s", "unlearn_seconds_mean", "time"),
     ColumnHead("ratio", "summary", "relative to Retrain", "times_retrain", "time"),
     ColumnHead("hit", "summary", "shards hit", "shards_hit", "time"),
     ColumnHead("peak", "summary", "peak MiB", "peak_mib", "time"),
 )
+"""The columns that every page has."""
+
+
+def page_heads(groups: Sequence[Aggregate]) -> tuple[ColumnHead, ...]:
+    """Return the columns of the page: those of other metrics that a group shows stand behind n."""
+    others = dict.fromkeys(metric for one in groups for metric in one.shown_metrics if metric != MICRO_F1)
+    more = (head for metric in others for head in _heads_of(metric, metric, compared=False))
+    return (HEADS[0], *more, *HEADS[1:])
+
+
 RECORD_COLUMNS = ("path", "status", "seed", "repetition", *VIEWS, "seconds", "quiet", "score", "time", "started")
 """What `record_rows` holds of each record."""
 
 
-def build_board(number: int, averages: Aggregate, looks: Looks) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of the group with this number on the page, texts as in the tables, and their notes."""
+def build_board(
+    number: int, averages: Aggregate, looks: Looks, heads: Sequence[ColumnHead] = HEADS
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of the group with this number on the page, texts as in the tables, and their notes.
+
+    A group has no number in columns of metrics that only others show.
+    """
     summary = SUMMARY.build("summary", averages)
     notes, texts, apart = [*summary.notes], pd.DataFrame(index=summary.shown.index), pd.DataFrame()
     marked: frozenset[tuple[int, str]] = frozenset()
@@ -96,9 +117,9 @@ def build_board(number: int, averages: Aggregate, looks: Looks) -> tuple[list[di
                 "status": str(summary.shown.iloc[at].get("status", "")),
                 "cells": [
                     {"head": h, "text": str(shown[h.table].get(h.text, "")), "marked": (at, h.text) in marked}
-                    for h in HEADS
+                    for h in heads
                 ],
-                "values": [short(raw[h.value] if h.table == "summary" else to_best.get(h.value)) for h in HEADS],
+                "values": [short(raw.get(h.value) if h.table == "summary" else to_best.get(h.value)) for h in heads],
             }
         )
     return board, list(dict.fromkeys(notes))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
+import warnings
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.records.files import write_whole
+from unlearnbench.records.reading import read_machine
+from unlearnbench.records.record import DamagedRecordError
 from unlearnbench.report.extra import check_folder, import_extra
 from unlearnbench.report.figures.colours import HEAT, SHADES, ink_on
 from unlearnbench.report.figures.series import OTHER, PHASES
@@ -45,7 +47,12 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
     """
     check_page(folder)
     root = results_root(results)
-    machines = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(root.glob("machines/*.json"))}
+    machines = {}
+    for path in sorted(root.glob("machines/*.json")):
+        try:
+            machines[path.stem] = read_machine(path, root)
+        except DamagedRecordError as error:  # the page lacks the machine, and nothing else
+            warnings.warn(str(error), stacklevel=2)
     text = page_text(frame, audits, PageSource(source or str(results), _way(folder, root), machines))
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / NAME, text.encode("utf-8"))

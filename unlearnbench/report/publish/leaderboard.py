@@ -5,18 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.records.files import inside, safe_name, write_whole
-from unlearnbench.records.store import read_records
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, WriteError
+from unlearnbench.records.files import inside, make_folder, remove, safe_name, write_whole
+from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
-from unlearnbench.report.frame.frame import VIEWS, frame_of, results_root
+from unlearnbench.report.frame.frame import VIEWS, frame_of, load_evidence, results_root
 from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.report.publish.marks import Marks, RecordName, read_marks, recomputed_columns
 from unlearnbench.report.tables.audits import audit_frame_of, raw
 from unlearnbench.report.tables.render import csv_text
 from unlearnbench.statistics.averages import mean
@@ -31,8 +32,9 @@ def build(results: Path, out: Path) -> list[Path]:
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
-    row per score of an audit. Files of an earlier
-    leaderboard that would not be written now are removed. The paths come back in the order of names.
+    row per score of an audit. Where records were computed again (`marks`), rows count them and name the machines.
+    Files of an earlier leaderboard that would not be written now are removed. The paths come back in the
+    order of names.
 
     Raises:
         NothingMatchedError: There is no record.
@@ -41,38 +43,47 @@ def build(results: Path, out: Path) -> list[Path]:
     files = contents(results)
     for name, content in files.items():
         inside((out / name).parent, out)
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        make_folder((out / name).parent)
         write_whole(out / name, content)
     heads = {content.split(b"\n", 1)[0] for content in files.values()}
     for name in sorted(set(_standing(out)) - set(files)):
-        if (out / name).read_bytes().split(b"\n", 1)[0] in heads:
-            (out / name).unlink()
+        if _content(out / name).split(b"\n", 1)[0] in heads and not remove(out / name):
+            raise WriteError(f"{out / name} is of an earlier leaderboard and cannot be removed.", "Remove it yourself.")
     return [out / name for name in sorted(files)]
 
 
 def verify(results: Path, out: Path) -> None:
-    """Check that a leaderboard is what its records give.
+    """Check that a leaderboard is what its records give, with or without what was computed again.
 
     Raises:
         NothingMatchedError: There is no record.
         UnlearnbenchError: Names the first file that is missing, too many or different, and the line.
     """
-    files = contents(results)
     standing = _standing(out)
+    try:
+        _compare(contents(results, with_marks=False), standing, out)
+    except UnlearnbenchError:
+        _compare(contents(results), standing, out)
+
+
+def _compare(files: Mapping[str, bytes], standing: Sequence[str], out: Path) -> None:
     for name in sorted({*files, *standing}):
         if name not in standing:
             raise UnlearnbenchError(f"{out / name} is missing.", _REMEDY)
         if name not in files:
             raise UnlearnbenchError(f"{out / name} is not made of any record.", "Delete it, or add its records.")
-        found = (out / name).read_bytes()
+        found = _content(out / name)
         if found != files[name]:
             raise UnlearnbenchError(f"{out / name}, line {_first_difference(found, files[name])}.", _REMEDY)
 
 
-def contents(results: Path) -> dict[str, bytes]:
-    """Make the files of the leaderboard in memory: path below its folder to content."""
+def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
+    """Make the files of the leaderboard in memory: path below its folder to content.
+
+    A record that lies elsewhere than it says is left out, with a warning.
+    """
     root = results_root(results)
-    whole = list(read_records(root))
+    whole = load_evidence(results)
     if not whole:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     texts = {}
@@ -81,17 +92,27 @@ def contents(results: Path) -> dict[str, bytes]:
     records = [record for record in whole if not record.is_audit]
     if records:
         found = [aggregate(group) for group in group_records(frame_of(records))]
+        marks = read_marks(root) if with_marks else {}
+        by_name = {(record.machine, record.key): record for record in records} if marks else {}
         by_file: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
         for one in found:
             protocol, dataset = (safe_name(one.group.facets[name]) for name in ("protocol", "dataset"))
-            by_file[f"{protocol}/{dataset}.csv"].append(_rows(one))
+            by_file[f"{protocol}/{dataset}.csv"].append(_rows(one, by_name, marks))
         texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
         texts[OVERALL] = csv_text(_overall(found))
     return {name: texts[name].encode("utf-8") for name in sorted(texts)}
 
 
 def _standing(out: Path) -> list[str]:
-    return sorted(path.relative_to(out).as_posix() for path in out.rglob("*.csv") if not path.name.startswith("."))
+    files = (path for path in out.rglob("*.csv") if not path.name.startswith(".") and path.is_file())
+    return sorted(path.relative_to(out).as_posix() for path in files)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnlearnbenchError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from None
 
 
 def _first_difference(found: bytes, expected: bytes) -> str:
@@ -113,10 +134,12 @@ def _facets(one: Aggregate) -> dict[str, str]:
     }
 
 
-def _rows(one: Aggregate) -> pd.DataFrame:
+def _rows(one: Aggregate, records: Mapping[RecordName, Record], marks: Marks) -> pd.DataFrame:
     facets = one.group.facets
     ok = one.chosen[one.chosen["status"] == "ok"]
     torch = {str(name): " ".join(sorted(set(part["torch"]))) for name, part in ok.groupby("row")}
+    chosen = one.chosen.drop_duplicates(["machine", "key"])
+    names = {str(name): list(zip(part["machine"], part["key"], strict=True)) for name, part in chosen.groupby("row")}
     spread = ("mean", "sd")
     times = [f"{name}_{stat}" for name in ("unlearn_seconds", "partition_seconds", "train_seconds") for stat in spread]
     times += ["times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"]
@@ -130,6 +153,8 @@ def _rows(one: Aggregate) -> pd.DataFrame:
             line |= {f"{metric}_{stat}": row[f"{metric}_{view}_{stat}"] for metric in METRICS for stat in spread}
             line |= {name: row[name] for name in times}
             line |= {"time_machine": one.machine, "torch": torch.get(row["method"], "")}
+            if marks:
+                line |= recomputed_columns((records[name] for name in names[row["method"]]), marks)
             line |= {name: facets[name] for name in ("dataset_config", "model_config")}
             rows.append({**line, "method_config": row["method_config"]})
     return pd.DataFrame(rows)

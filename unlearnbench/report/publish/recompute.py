@@ -9,28 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from unlearnbench.datasets.base import data_root
-from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.graph import Graph
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
 from unlearnbench.measure.machine import describe_machine
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import Store, read_records
+from unlearnbench.records.store import Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
-from unlearnbench.report.frame.frame import results_root
-from unlearnbench.running.cell import Cell
+from unlearnbench.report.frame.frame import load_evidence, results_root
+from unlearnbench.report.publish.evidence import Graphs
+from unlearnbench.report.publish.marks import write_marks
+from unlearnbench.report.publish.submitted import too_large
+from unlearnbench.report.publish.timing import outermost_seconds
+from unlearnbench.running.backends.processes import run_in_processes
 from unlearnbench.running.cell_codec import Absent, cell_of_record, json_differences
+from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
-from unlearnbench.running.execute import do_cell, prepare
-from unlearnbench.running.lookup import available_metrics, load_graphs
+from unlearnbench.running.lookup import available_metrics
 from unlearnbench.running.outcome import RunContext
-from unlearnbench.running.runner import run_cell
+from unlearnbench.running.plan import Plan
 
 # What is the same whenever a cell is computed; times, memory and provenance are not.
 COMPARED = ("status", "requests", "claim", "partition", "digests", "metrics", "counts")
+# How long a cell may take here: so many times the seconds of its record, and what a process needs to start.
+TIMES, ALLOWANCE, MOST_SECONDS = 20.0, 120.0, 86_400.0
 
 
 @dataclass(frozen=True)
@@ -77,41 +79,76 @@ def recompute(
     root: Path | None = None,
     forbid_downloads: bool = False,
     tell: Callable[[Recomputed], None] = lambda one: None,
+    cell_timeout: float | None = None,
 ) -> list[Recomputed]:
     """Draw cells that have a record, compute them again into a temporary folder, and compare; `tell` is told each.
 
-    The same records and seed draw the same cells; all are taken if there are fewer than `number`.
+    The same records and seed draw the same cells; all are taken if there are fewer than `number`. Each has a
+    process of its own, which is ended after `cell_timeout` seconds, by default after what `time_limit` returns.
 
     Raises:
         NothingMatchedError: There is no record of a run that came to an outcome.
         UnlearnbenchError: A record cannot be read.
     """
-    records = [one for one in read_records(results_root(results)) if not one.is_failure and not one.is_audit]
+    records = [one for one in load_evidence(results) if not one.is_failure and not one.is_audit]
     if not records:
         raise NothingMatchedError(f"{results}: no records of runs.", "Name the folder they are in.")
     records.sort(key=lambda record: (record.key, record.machine))
     chosen = random.Random(seed).sample(records, min(number, len(records)))
-    machine, metrics = describe_machine()["id"], available_metrics(catalogue)[0]
-    versions = {"plugins": catalogue.versions(), **provenance()}
-    graphs: dict[str, Graph] = {}
-    found = []
+    graphs, found = Graphs(root, forbid_downloads), []
     with tempfile.TemporaryDirectory(prefix="unlearnbench-") as folder:
-        store = Store(Path(folder), machine)
         for record in chosen:
             try:
-                cell, graph = _inputs(record, catalogue, root, forbid_downloads, graphs)
-                device = choose_device(record.cell["device"])
-                threads = int(record.provenance.get("threads") or 1)
-                strict = record.provenance.get("deterministic") is True
-                context = RunContext(device, threads, machine, metrics, versions, deterministic=strict)
-            except UsageError as error:
+                again = _again(record, catalogue, graphs, root, Path(folder), cell_timeout)
+            except UnlearnbenchError as error:
                 found.append(Recomputed(record, refusal=f"{error.message} {error.hint}".rstrip()))
             else:
-                torch.set_num_threads(threads)
-                prepare(cell, context)
-                found.append(compare(record, do_cell(cell, graph, context, store, None, run_cell)))
+                found.append(compare(record, again))
             tell(found[-1])
     return found
+
+
+def time_limit(record: Record) -> float:
+    """Return how many seconds a cell may take: `TIMES` those of its record, and `ALLOWANCE`, a day at most."""
+    return min(TIMES * sum(outermost_seconds(record)) + ALLOWANCE, MOST_SECONDS)
+
+
+def _again(
+    record: Record, catalogue: Catalogue, graphs: Graphs, root: Path | None, folder: Path, limit: float | None
+) -> Record:
+    """Compute the cell of a record in a process of its own.
+
+    Raises:
+        UnlearnbenchError: It cannot be computed here.
+    """
+    if reason := too_large(record):
+        raise UsageError(reason, "No record of this package has such a number.")
+    cell = cell_of_record(record, catalogue)
+    check_requirements([cell.dataset, cell.model, cell.method])
+    graph = graphs.of(cell)
+    device, machine = choose_device(record.cell["device"]), describe_machine()
+    strict = record.provenance.get("deterministic") is True
+    threads = int(record.provenance.get("threads") or 1)
+    versions = {"plugins": catalogue.versions(), **provenance()}
+    metrics, _ = available_metrics(catalogue)
+    context = RunContext(device, threads, machine["id"], metrics, versions, deterministic=strict)
+    config = RunConfig(
+        out=folder, isolate=True, threads=threads, data_root=root, cell_timeout=limit or time_limit(record)
+    )
+    store = Store(folder, machine["id"])
+    plan = Plan([cell], [cell], {cell.dataset_label: graph}, store, context, config, machine)
+    (again,) = run_in_processes(plan, lambda progress: None)
+    return again
+
+
+def note_recomputed(results: Path, cells: Sequence[Recomputed]) -> Path | None:
+    """Write into the results folder which records were computed again here; None: none was.
+
+    Raises:
+        UnlearnbenchError: An earlier file cannot be read, or it cannot be written.
+    """
+    computed = ((one.record, one.agrees) for one in cells if not one.refusal)
+    return write_marks(results_root(results), describe_machine(), computed)
 
 
 def compare(record: Record, again: Record) -> Recomputed:
@@ -119,26 +156,13 @@ def compare(record: Record, again: Record) -> Recomputed:
     if again.error is not None:
         refusal = f"it fails here: {again.status}: {again.error['type']}: {again.error['message']}"
         return Recomputed(record, refusal=refusal)
-    one, other = (each.model_dump(mode="json", include=set(COMPARED)) for each in (record, again))
+    # Records of earlier versions have no digest of their predictions.
+    places = {*COMPARED, *(() if record.predictions_digest is None else ("predictions_digest",))}
+    one, other = (each.model_dump(mode="json", include=places) for each in (record, again))
+    # Metrics that came later than the record: nothing in it can be compared with them.
+    other["metrics"] = {name: values for name, values in other["metrics"].items() if name in one["metrics"]}
     different = list(json_differences(one, other))
     return Recomputed(record, different, _reasons(record, again) if different else ())
-
-
-def _inputs(
-    record: Record, catalogue: Catalogue, root: Path | None, forbid_downloads: bool, graphs: dict[str, Graph]
-) -> tuple[Cell, Graph]:
-    cell = cell_of_record(record, catalogue)
-    check_requirements([cell.dataset, cell.model, cell.method])
-    if cell.dataset_label not in graphs:
-        graphs |= load_graphs([cell.dataset], data_root(root), forbid_downloads)[0]
-    graph = graphs[cell.dataset_label]
-    checksum = graph.checksum()
-    if checksum != cell.checksum:
-        raise UsageError(
-            f"Its graph {cell.dataset_label} has the checksum {cell.checksum[:12]}..., here it is {checksum[:12]}...",
-            "The files of the dataset are others.",
-        )
-    return cell, graph
 
 
 def _reasons(record: Record, again: Record) -> list[str]:

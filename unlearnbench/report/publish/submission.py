@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
+import datetime
 import json
-import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
 from unlearnbench.measure.machine import STABLE, TOLD, machine_id
-from unlearnbench.records.files import inside, leads_out, make_folder, write_whole
-from unlearnbench.records.record import Record, read_record
-from unlearnbench.records.store import Store
+from unlearnbench.records.files import inside, make_folder, write_whole
+from unlearnbench.records.reading import read_in_place, read_machine, read_records
+from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.registry.catalogue import Catalogue
-from unlearnbench.report.frame.frame import VIEWS, results_root
+from unlearnbench.report.frame.frame import results_root
+from unlearnbench.report.publish.evidence import Evidence, Graphs, digest_problem
+from unlearnbench.report.publish.grids import grid_problems
+from unlearnbench.report.publish.submitted import content_problem, machine_problem
+from unlearnbench.report.publish.timing import timing_problem
 from unlearnbench.running.cell_codec import cell_of_record
-
-_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass
@@ -37,10 +36,30 @@ class Submission:
     arrays: int = 0
 
 
-def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = False) -> Submission:
+@dataclass(frozen=True)
+class _Checks:
+    """What all records of a folder are checked with."""
+
+    root: Path
+    catalogue: Catalogue
+    allow_dirty: bool
+    evidence: Evidence
+    machines: Mapping[str, tuple[Mapping[str, Any], str]]
+    now: datetime.datetime
+
+
+def submit(
+    results: Path,
+    out: Path,
+    catalogue: Catalogue,
+    allow_dirty: bool = False,
+    data: Path | None = None,
+    forbid_downloads: bool = False,
+) -> Submission:
     """Check the records of a results folder and lay out those that pass; nothing in `out` is written over.
 
-    Records must be of the versions of the catalogue's components; `allow_dirty` takes those of changed source.
+    Records must be of the versions of the catalogue's components, and fit those that are in `out` already;
+    `allow_dirty` takes those of changed source. Datasets are looked for in `data`.
 
     Raises:
         NothingMatchedError: There is no file of a record.
@@ -55,18 +74,19 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
         try:
             found[path] = _read(path, root)
         except UnlearnbenchError as error:
-            done.left_out.append((path, error.message.removeprefix(f"{path}: ")))
+            done.left_out.append((path, error.message.removeprefix(f"{path}: ").removeprefix("left out: ")))
     if not found and not done.left_out:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
-    machines = {machine: _machine_problem(root, machine) for machine in {record.machine for record in found.values()}}
-    apart = _requests_apart(found.values())
-    for path, record in found.items():
-        reason = (
-            _problem(record, path, root, catalogue, allow_dirty)
-            or machines[record.machine]
-            or apart.get(_setting(record))
-            or _lay(path, path.relative_to(root), out, done)
-        )
+    machines = {machine: _read_machine(root, machine) for machine in {record.machine for record in found.values()}}
+    evidence = Evidence(root, catalogue, Graphs(data, forbid_downloads))
+    checks = _Checks(root, catalogue, allow_dirty, evidence, machines, datetime.datetime.now(datetime.UTC))
+    reasons = {path: _problem(record, path, checks) for path, record in found.items()}
+    standing = list(read_records(out, problems=[]))
+    # What does not hold by itself proves nothing about the rest, but for failures.
+    sound = {path: record for path, record in found.items() if record.is_failure or not reasons[path]}
+    apart = grid_problems(sound, standing)
+    for path in found:
+        reason = reasons[path] or apart.get(path) or _lay(path, path.relative_to(root), out, done)
         if reason:
             done.left_out.append((path, reason))
     taken = {path.relative_to(out).parts[1] for path in [*done.written, *done.there]}
@@ -81,113 +101,66 @@ def submit(results: Path, out: Path, catalogue: Catalogue, allow_dirty: bool = F
 
 
 def _read(path: Path, root: Path) -> Record:
-    if leads_out(path, root):
-        raise UsageError("a link leads out of the folder.")
-    if path.suffix != ".json" or len(path.relative_to(root).parts) != 5:
-        raise UsageError("not the place or the name of a record.")
-    record = read_record(path)
-    if "checksum" not in json.loads(path.read_bytes()):
-        raise UsageError("it has no checksum: make it again with this version.")
+    record = read_in_place(path, root)
+    content = path.read_bytes()
+    lacks = {
+        "checksum": "checksum" not in json.loads(content),
+        "digest of its predictions": bool(record.digests) and record.predictions_digest is None,
+        "list of the repetitions of its run": not record.is_audit and "repetitions" not in record.provenance,
+    }
+    for what, is_lacking in lacks.items():
+        if is_lacking and not record.is_failure:
+            raise UsageError(f"it has no {what}: make it again with this version.")
+    if content != record.to_json().encode("ascii"):
+        raise UsageError("it is not written as this package writes records.")
     return record
 
 
-def _problem(record: Record, path: Path, root: Path, catalogue: Catalogue, allow_dirty: bool) -> str:
+def _problem(record: Record, path: Path, checks: _Checks) -> str:
     """Return why a record cannot be submitted; empty: it can be."""
     if record.is_failure:
         return f"a failure ({record.status}), not an outcome."
-    if path != Store(root, record.machine).path(record):
-        return "it lies in a folder of another machine, dataset or method."
-    packages = record.provenance.get("packages") or {}
+    machine, reason = checks.machines[record.machine]
+    if reason := reason or content_problem(record):
+        return reason
+    packages = record.provenance["packages"]
     for name in ("unlearnbench", "torch"):
         if not packages.get(name):
             return f"it does not say which version of {name} made it."
-    if record.provenance.get("dirty") and not allow_dirty:
+    if record.provenance["git"] and record.provenance["dirty"] is None:
+        return "it does not say whether its source is that of its commit."
+    if record.provenance["dirty"] and not checks.allow_dirty:
         return "made from a dirty tree: source that no commit has. Commit and run again, or state it: --allow-dirty."
     try:
-        cell_of_record(record, catalogue)
+        cell = cell_of_record(record, checks.catalogue)
     except UsageError as error:
         return f"{error.message} {error.hint}"
-    if record.is_audit:
-        return ""
-    return _digest_problem(record) or _metric_problem(record) or _array_problem(record, path, root)
+    unnamed = sorted(cell.distributions() - set(record.provenance["plugins"]))
+    if unnamed:
+        return f"it does not say which version of {', '.join(unnamed)} made it."
+    if cell.runs_foreign_code() and not record.is_audit and not record.provenance.get("scored_outside"):
+        return "code of another package was scored in its own process, where it can read labels: run it isolated."
+    return (
+        timing_problem(record, machine, checks.now) or digest_problem(record) or checks.evidence.problem(record, cell)
+    )
 
 
-def _digest_problem(record: Record) -> str:
-    request = record.requests[0].get("ids_sha256") if record.requests else None
-    if not isinstance(request, str) or not re.fullmatch(r"[0-9a-f]{64}", request):
-        return "it has no digest of its request."
-    if record.status != "ok":
-        return ""
-    before, after = (record.digests.get(moment) for moment in ("before", "after"))
-    for moment, digests in (("before", before), ("after", after)):
-        if not isinstance(digests, dict) or not all(
-            isinstance(one, str) and _DIGEST.fullmatch(one) for one in digests.values()
-        ):
-            return f"it has no digests of the parameters {moment} the request."
-    assert isinstance(before, dict)
-    assert isinstance(after, dict)
-    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    members = [int(name.split("/")[1]) for name in changed if name.startswith("members/")]
-    if record.digests.get("unchanged") is not (not changed) or record.digests.get("members_changed") != members:
-        return "its digests and what it says of changed members contradict each other."
-    return ""
-
-
-def _metric_problem(record: Record) -> str:
-    if record.status != "ok":
-        return ""
-    for name in ("f1_micro", "f1_macro"):
-        for view in VIEWS:
-            value = record.metrics.get(name, {}).get(view, {}).get("after")
-            if value is None or not 0 <= value <= 1:
-                return f"{name} of the view {view} after the request is {value}, not a share."
-    return ""
-
-
-def _array_problem(record: Record, path: Path, root: Path) -> str:
-    """Compare the ids that were forgotten with the request's digest, where they are kept beside the record."""
-    if not path.with_suffix(".npz").exists():
-        return ""
-    try:
-        forgotten = Store(root, record.machine).arrays(record)["forgotten"]
-        found = hashlib.sha256(forgotten.astype("<i8").tobytes()).hexdigest()
-    except (UnlearnbenchError, KeyError, ValueError, TypeError):
-        return f"{path.with_suffix('.npz').name} beside it cannot be read."
-    if found != record.requests[0]["ids_sha256"]:
-        return f"{path.with_suffix('.npz').name} beside it holds another request."
-    return ""
-
-
-def _setting(record: Record) -> str:
-    """Name what must have the same request for every method and model."""
-    parts = ("protocol", "dataset", "repetition", "seed")
-    return canonical_json([record.is_audit, *(record.cell[part] for part in parts)])
-
-
-def _requests_apart(records: Any) -> dict[str, str]:
-    """Find settings whose records were not made with one request."""
-    drawn: defaultdict[str, set[str]] = defaultdict(set)
-    for record in records:
-        drawn[_setting(record)] |= {str(request.get("ids_sha256")) for request in record.requests}
-    reason = "records of the same dataset, protocol, seed and repetition have different requests."
-    return {key: reason for key, digests in drawn.items() if len(digests) > 1}
-
-
-def _machine_problem(root: Path, machine: str) -> str:
-    """Return what is wrong with the description of a machine; empty: nothing."""
+def _read_machine(root: Path, machine: str) -> tuple[Mapping[str, Any], str]:
+    """Read the description of a machine; return it and what is wrong with it, empty: nothing."""
     name = f"machines/{machine}.json"
-    path = root / name
     try:
-        told = json.loads(path.read_bytes()) if not leads_out(path, root) else None
-    except (OSError, ValueError):
-        told = None
-    if not isinstance(told, Mapping) or any(key not in told for key in TOLD):
-        return f"{name} is missing or is no description of a machine."
+        told = read_machine(root / name, root)
+    except DamagedRecordError:
+        told = {}
+    if any(key not in told for key in TOLD):
+        return {}, f"{name} is missing or is no description of a machine."
     if more := sorted(set(told) - set(TOLD)):
-        return f"{name} says more than a machine's description does: {', '.join(more)}."
+        return {}, f"{name} says more than a machine's description does: {', '.join(more)}."
     if not told["id"] == machine == machine_id({key: told[key] for key in STABLE}):
-        return f"{name} describes another machine than its name says."
-    return ""
+        return {}, f"{name} describes another machine than its name says."
+    if problem := machine_problem(told):
+        return {}, f"{name}: {problem}"
+    return told, ""
 
 
 def _lay(path: Path, name: Path, out: Path, done: Submission) -> str:

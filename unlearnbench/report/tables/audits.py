@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
+from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import read_records
 from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method
 from unlearnbench.report.frame.record_groups import distinguish
 from unlearnbench.report.tables.table import Table

@@ -12,8 +12,11 @@ from unlearnbench.errors import DataError
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
+from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
+from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 
 BUSY_MARK = " *"
@@ -31,6 +34,7 @@ class Column:
         is_time: Whether the number suffers from a busy machine.
         quiet: Where it stands how many of the numbers it is made of are of a quiet machine.
         made_of: Where it stands of how many it is made.
+        absent: What stands where records with status ok have no number.
     """
 
     title: str
@@ -40,12 +44,13 @@ class Column:
     is_time: bool = False
     quiet: str = "quiet_n"
     made_of: str = "timed"
+    absent: str = ""
 
     def text(self, row: pd.Series[Any]) -> str:
         """Return the text of one cell; empty where there is no number."""
         value = row[self.value]
         if pd.isna(value):
-            return ""
+            return self.absent if row["n"] else ""
         spread = row[self.spread] if self.spread else None
         text = self.show(float(value), None if spread is None or pd.isna(spread) else float(spread))
         return text + (BUSY_MARK if self.is_time and row[self.quiet] < row[self.made_of] else "")
@@ -59,25 +64,29 @@ class ColumnTable:
         title: Begins the caption.
         columns: Those behind the method and n; one that the records know nothing of is left out.
         counted: The column of the raw data that n is read from.
-        ranks: Whether the best micro-F1 after the request is marked in each view, with whatever is
+        ranks: Whether the best score after the request is marked in each view, with whatever is
             not significantly below it.
+        scores: Makes the columns of a metric, which stand in front; `title` then has a place for its name.
     """
 
     title: str
     columns: tuple[Column, ...]
     counted: str = "n"
     ranks: bool = False
+    scores: Callable[[str], tuple[Column, ...]] | None = None
 
     def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
         data = _with_peaks(averages)
-        has_times = any(column.is_time or "peak" in column.value for column in self.columns)
-        caption = f"{self.title}: {averages.group.name}"
+        scores = [column for metric in averages.shown_metrics for column in (self.scores or _no_columns)(metric)]
+        columns = [column for column in (*scores, *self.columns) if column.value in data]
+        has_times = any(column.is_time or "peak" in column.value for column in columns)
+        title = self.title if self.scores is None else self.title.format(metric=long_name(averages.metric))
+        caption = f"{title}: {averages.group.name}"
         if has_times and averages.machine:
             caption += f"; times and memory of machine {averages.machine}"
         shown = pd.DataFrame({"method": shown_names(averages)})
         shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for _, row in data.iterrows()]
-        columns = [column for column in self.columns if column.value in data]
         for column in columns:
             shown[column.title] = [column.text(row) for _, row in data.iterrows()]
         status = shown_statuses(data)
@@ -85,15 +94,43 @@ class ColumnTable:
             shown["status"] = status
         raw = data.drop(columns=["gpu_reason", "rss_reason"])
         marked, reasons = _ranking(averages) if self.ranks else (frozenset[tuple[int, str]](), ())
-        notes = (*_notes(averages, data, columns, has_times), *reasons)
+        notes = (*_notes(averages, data, columns, has_times, bool(scores)), *reasons)
         facets = with_facets(name, averages, raw, time_machine=averages.machine)
         return Table(name, caption + ".", shown, facets, notes, marked)
 
 
-F1 = tuple(
-    Column(f"F1 {view} %", f"f1_micro_{view}_mean", formatting.percent, f"f1_micro_{view}_sd")
-    for view in ("shard", "full")
-)
+def _no_columns(metric: str) -> tuple[Column, ...]:
+    return ()
+
+
+def _of_metric(metric: str, head: str, place: str, has_spread: bool = True) -> tuple[Column, ...]:
+    """Make the columns of both views; `head` and `place` say where the name of the view stands."""
+    absent = "" if metric == MICRO_F1 else "-"
+    return tuple(
+        Column(
+            head.format(view=view) + unit(metric),
+            f"{place}_{view}_mean",
+            writer(metric),
+            f"{place}_{view}_sd" if has_spread else "",
+            absent=absent,
+        )
+        for view in VIEWS
+    )
+
+
+def _after(metric: str) -> tuple[Column, ...]:
+    return _of_metric(metric, short_name(metric) + " {view}", metric)
+
+
+def _after_and_before(metric: str) -> tuple[Column, ...]:
+    before = _of_metric(metric, short_name(metric) + " {view} before", f"{metric}_before", has_spread=False)
+    return (*_after(metric), *before)
+
+
+def _validation(metric: str) -> tuple[Column, ...]:
+    return _of_metric(metric, f"validation {short_name(metric)} {{view}}", f"val_{metric}")
+
+
 UNLEARN = Column("unlearn s", "unlearn_seconds_mean", formatting.seconds, "unlearn_seconds_sd", is_time=True)
 TRAIN = Column("train s", "train_seconds_mean", formatting.seconds, "train_seconds_sd", is_time=True)
 PARTITION = Column("partition s", "partition_seconds_mean", formatting.seconds, "partition_seconds_sd", is_time=True)
@@ -104,18 +141,10 @@ PREDICT = Column(
     "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
-SUMMARY = ColumnTable("Results", (*F1, UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)))
-UTILITY = ColumnTable(
-    "Micro-F1 on the test nodes after the request",
-    (*F1, *(Column(f"F1 {v} before %", f"f1_micro_before_{v}_mean", formatting.percent) for v in ("shard", "full"))),
-    ranks=True,
-)
+SUMMARY = ColumnTable("Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), scores=_after)
+UTILITY = ColumnTable("{metric} on the test nodes after the request", (), ranks=True, scores=_after_and_before)
 VALIDATION = ColumnTable(
-    "Micro-F1 on the validation nodes after the request, which defaults are chosen by",
-    tuple(
-        Column(f"validation F1 {view} %", f"val_f1_micro_{view}_mean", formatting.percent, f"val_f1_micro_{view}_sd")
-        for view in ("shard", "full")
-    ),
+    "{metric} on the validation nodes after the request, which defaults are chosen by", (), scores=_validation
 )
 TIME = ColumnTable(
     "Time to unlearn",
@@ -137,7 +166,7 @@ def _ranking(averages: Aggregate) -> tuple[frozenset[tuple[int, str]], tuple[str
         return frozenset(), (f"Nothing is marked: {error.message}",)
     families = [compare(averages, view, ratio) for view in VIEWS]
     marked = frozenset(
-        (at, f"F1 {family.view} %")
+        (at, f"{short_name(averages.metric)} {family.view}{unit(averages.metric)}")
         for family in families
         for at, row in enumerate(averages.data["method"])
         if row in family.marked
@@ -157,20 +186,39 @@ def _with_peaks(averages: Aggregate) -> pd.DataFrame:
     return data
 
 
-def _notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool) -> Iterator[str]:
+def _notes(
+    averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool, has_scores: bool
+) -> Iterator[str]:
     yield (
         f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " a method with fewer is not ranked."
     )
-    yield from origin_notes(averages, has_views=any("f1_" in column.value for column in columns))
+    yield from origin_notes(averages, has_views=has_scores or any("f1_" in column.value for column in columns))
+    if has_scores:
+        yield from metric_notes(averages)
     if has_times:
         yield from time_notes(averages, data, columns)
     yield from averages.notes
     yield from averages.time_notes
+    validation = [column.value for column in columns if column.value.startswith("val_")]
+    if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
+        yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."
+
+
+def _retired(averages: Aggregate) -> Iterator[str]:
+    """Name rows with shards that were hit and have no member any more: all of their nodes were forgotten."""
+    cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    for row, part in cells[cells["shards_retired"] > 0].groupby("row", sort=True):
+        yield (
+            f"{row}: of the shards hit, {formatting.tenths(part['shards_retired'].mean(), None)} were retired, all of"
+            f" their nodes being forgotten, on average over {len(part)} repetitions with such shards."
+        )
 
 
 def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
     """List what must be known of the times and the memory in some rows and columns."""
+    if any(column is HIT for column in columns):
+        yield from _retired(averages)
     if any(column is RATIO for column in columns):
         yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():

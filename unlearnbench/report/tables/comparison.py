@@ -11,8 +11,10 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores, with_claim
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import long_name, short_name, unit, writer
 from unlearnbench.report.frame.record_groups import reference_row, retrains
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
 from unlearnbench.statistics.averages import mean
@@ -32,7 +34,7 @@ class Family:
     Args:
         view: The view.
         ranked: Methods with every repetition, without the reference and methods that claim nothing.
-        best: The one with the highest mean micro-F1; empty if none is ranked.
+        best: The one with the highest mean score; empty if none is ranked.
         to_best: Row to what the paired test of row - best found, for every other method.
         adjusted: Ranked rows but the best to their p-value after Holm.
         marked: The best and those not significantly below it; empty where nothing may be marked.
@@ -47,7 +49,7 @@ class Family:
 
 
 class ComparisonTable:
-    """Micro-F1 in both views, with the distance to the best method and its p-value."""
+    """The metric in both views, with the distance to the best method and its p-value."""
 
     def build(self, name: str, averages: Aggregate) -> Table:
         """Build the table of one group."""
@@ -58,8 +60,8 @@ class ComparisonTable:
         shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
         marked = set()
         for family in families:
-            head = f"F1 {family.view} %"
-            columns = [_shown(family, row) for _, row in data.iterrows()]
+            head = f"{short_name(averages.metric)} {family.view}{unit(averages.metric)}"
+            columns = [_shown(family, row, averages.metric) for _, row in data.iterrows()]
             for title, texts in zip(
                 (head, f"{family.view}: to best", f"{family.view}: p"), zip(*columns, strict=True), strict=True
             ):
@@ -68,9 +70,9 @@ class ComparisonTable:
         status = shown_statuses(data)
         if any(status):
             shown["status"] = status
-        raw = pd.DataFrame([_raw(family, row) for _, row in data.iterrows() for family in families])
+        raw = pd.DataFrame([_raw(family, row, averages.metric) for _, row in data.iterrows() for family in families])
         notes = tuple(_notes(averages, families, formula))
-        caption = f"Micro-F1 compared with the best method: {averages.group.name}."
+        caption = f"{long_name(averages.metric)} compared with the best method: {averages.group.name}."
         return Table(name, caption, shown, with_facets(name, averages, raw), notes, frozenset(marked))
 
 
@@ -120,11 +122,11 @@ def noop_notes(averages: Aggregate, ratio: float) -> Iterator[str]:
         )
 
 
-def _shown(family: Family, row: pd.Series[Any]) -> tuple[str, str, str]:
-    """Write F1, the difference to the best and the p-value of one row."""
-    name, head = row["method"], f"f1_micro_{family.view}"
+def _shown(family: Family, row: pd.Series[Any], metric: str) -> tuple[str, str, str]:
+    """Write the score, the difference to the best and the p-value of one row."""
+    name, head = row["method"], f"{metric}_{family.view}"
     value, spread = row[f"{head}_mean"], row[f"{head}_sd"]
-    score = "" if pd.isna(value) else formatting.percent(value, None if pd.isna(spread) else spread)
+    score = "" if pd.isna(value) else writer(metric)(value, None if pd.isna(spread) else spread)
     if name == family.best:
         return score, "best", ""
     paired, p = family.to_best.get(name), family.adjusted.get(name)
@@ -132,8 +134,8 @@ def _shown(family: Family, row: pd.Series[Any]) -> tuple[str, str, str]:
     return score, apart, "" if p is None else formatting.probability(p)
 
 
-def _raw(family: Family, row: pd.Series[Any]) -> dict[str, Any]:
-    name, head = row["method"], f"f1_micro_{family.view}"
+def _raw(family: Family, row: pd.Series[Any], metric: str) -> dict[str, Any]:
+    name, head = row["method"], f"{metric}_{family.view}"
     paired = family.to_best.get(name)
     test = {} if paired is None else asdict(paired)
     return {
@@ -141,8 +143,8 @@ def _raw(family: Family, row: pd.Series[Any]) -> dict[str, Any]:
         "view": family.view,
         "n": row[f"{head}_n"],
         "expected": row["expected"],
-        "f1_micro_mean": row[f"{head}_mean"],
-        "f1_micro_sd": row[f"{head}_sd"],
+        f"{metric}_mean": row[f"{head}_mean"],
+        f"{metric}_sd": row[f"{head}_sd"],
         "is_ranked": name in family.ranked,
         "best": family.best,
         "common": test.get("n"),
@@ -183,4 +185,5 @@ def _notes(averages: Aggregate, families: list[Family], formula: str) -> Iterato
             yield f"View {family.view}: not ranked: {', '.join(lacking)}; the difference is over common repetitions."
     yield from reason_notes((row, family.view, one) for family in families for row, one in family.to_best.items())
     yield from origin_notes(averages, has_views=True)
+    yield from metric_notes(averages)
     yield from averages.notes

@@ -26,7 +26,11 @@ class TableKind(Protocol):
 
 
 def _one_each(kind: TableKind) -> Builder:
-    return by_group(lambda name, averages: [kind.build(name, averages)])
+    def tables(source: TableSource) -> Iterator[Table]:
+        for group in source.scored_groups:
+            yield kind.build(source.name, group)
+
+    return tables
 
 
 EVERY_GROUP: dict[str, TableKind] = {
@@ -39,6 +43,8 @@ EVERY_GROUP: dict[str, TableKind] = {
     "equivalence": EquivalenceTable(),
 }
 """Tables that every group of records has."""
+SCORED = tuple(name for name in EVERY_GROUP if name not in ("time", "memory"))
+"""Those that show any metric."""
 
 summary, utility, time, memory, validation, comparison, equivalence = map(_one_each, EVERY_GROUP.values())
 poison = by_group(poison_tables)

@@ -11,13 +11,15 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import long_name
 from unlearnbench.report.frame.record_groups import reference_row
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import Equivalence, equivalence, holm
 
 MARGINS = (0.01, 0.03)
-"""Of micro-F1: 1 and 3 points."""
+"""Of a share, such as micro-F1: 1 and 3 points."""
 _HEADS = {margin: f"p, {100 * margin:g} pt" for margin in MARGINS}
 
 
@@ -55,7 +57,7 @@ class EquivalenceTable:
         shown = pd.DataFrame(lines, columns=[*heads, *(["status"] if any(line["status"] for line in lines) else [])])
         raw = pd.DataFrame([_raw(one, reference, units) | {"method_config": configs[one.row]} for one in contrasts])
         notes = tuple(_notes(averages, contrasts, formula, lack))
-        caption = f"Micro-F1 against Retrain: {averages.group.name}."
+        caption = f"{long_name(averages.metric)} against Retrain: {averages.group.name}."
         return Table(name, caption, shown, with_facets(name, averages, raw), notes)
 
 
@@ -126,4 +128,5 @@ def _notes(averages: Aggregate, contrasts: list[Contrast], formula: str, lack: s
     )
     yield from reason_notes((one.row, one.view, one.at[MARGINS[0]].paired) for one in contrasts)
     yield from origin_notes(averages, has_views=True)
+    yield from metric_notes(averages)
     yield from averages.notes

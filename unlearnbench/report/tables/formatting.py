@@ -23,6 +23,11 @@ def tenths(value: float, spread: float | None) -> str:
     return _with_spread(value, spread, 1)
 
 
+def fourths(value: float, spread: float | None) -> str:
+    """Write a number of unknown scale, four decimals."""
+    return _with_spread(value, spread, 4)
+
+
 def whole(value: float, spread: float | None) -> str:
     """Write a large number without decimals."""
     return _with_spread(value, spread, 0)

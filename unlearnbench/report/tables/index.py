@@ -9,7 +9,9 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.experiments import experiments_with
 from unlearnbench.registry.catalogue import Catalogue, Entry
-from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.loading import FIRST_PARTY, load_catalogue
+from unlearnbench.report.frame.metrics import check_shown, find_metric
+from unlearnbench.report.tables.core import SCORED
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
 
@@ -21,6 +23,7 @@ def build_tables(
     against: str = "",
     audits: pd.DataFrame | None = None,
     catalogue: Catalogue | None = None,
+    metric: str = "",
 ) -> list[Table]:
     """Build the tables of each protocol, dataset, model and device that has something to show.
 
@@ -33,9 +36,12 @@ def build_tables(
         against: Set our numbers against those that were published under this name.
         audits: What `load_audits` returned, for tables that read both.
         catalogue: Where tables are looked up; default: all plugins.
+        metric: Which metric tables of scores show, `macro-f1` for instance; default: what papers report of the
+            dataset, micro-F1 for most, and the metrics of plugins.
 
     Raises:
-        UsageError: An unknown table, or one that there are no such published numbers for.
+        UsageError: An unknown table or metric, or a table that there are no such published numbers for, or that
+            shows no other metric.
         NothingMatchedError: The frame is empty, or holds nothing that the table shows.
     """
     catalogue = catalogue or load_catalogue()
@@ -43,17 +49,21 @@ def build_tables(
     if frame.empty:
         raise NothingMatchedError("No record matches.", "Run some cells, or ask for less.")
     problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
-    command = command_note(source, name, against)
+    if metric:
+        check_shown(entry.key if entry.distribution == FIRST_PARTY else name, SCORED)
+        metric = find_metric(metric, frame)
+    command = command_note(source, name, against, metric)
     builder = catalogue.imported(entry)
-    tables = list(builder(TableSource(name, frame, audits, entry.against)))
+    tables = list(builder(TableSource(name, frame, audits, entry.against, metric)))
     if not tables:
         raise _nothing(catalogue, name, against)
     return [replace(table, notes=(*table.notes, *problems, command)) for table in tables]
 
 
-def command_note(source: str, name: str, against: str = "") -> str:
+def command_note(source: str, name: str, against: str = "", metric: str = "") -> str:
     """Return the last line below a table: the command that makes it."""
-    return f"Made by: unlearnbench report {source} --table {name}{f' --against {against}' if against else ''}"
+    options = f"{f' --against {against}' if against else ''}{f' --metric {metric}' if metric else ''}"
+    return f"Made by: unlearnbench report {source} --table {name}{options}"
 
 
 def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ import pandas as pd
 
 from unlearnbench.report.frame.aggregate import STATUSES, Aggregate
 from unlearnbench.report.frame.frame import canonical
-from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.tables.sameness import sameness_notes
 
 TORCH_MARK = " †"
 
@@ -100,21 +99,7 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
         for _, failed in one.data[one.data["failures"] != ""].iterrows():
             yield f"{failed['method']}: failures: {failed['failures']}."
         where = f"{one.group.name}: " if len(cells) > 1 else ""
-        yield from (f"{where}{note}" for note in _sameness_notes(one))
-
-
-def _sameness_notes(averages: Aggregate) -> Iterator[str]:
-    """Name rows that deployed after the request what they had before it, or what another row deployed."""
-    cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
-    counts = Counter(cells["row"])
-    for row, number in sorted(Counter(cells.loc[cells["unchanged"].fillna(False), "row"]).items()):
-        yield f"{row}: unchanged: forgetting changed no parameter in {number} of {counts[row]} repetitions."
-    shared: Counter[tuple[str, str]] = Counter()
-    for _, same in cells[cells["deployed"] != ""].groupby([*UNIT, "deployed"], sort=True):
-        first, *others = sorted(same["row"], key=averages.group.rows.index)
-        shared.update((other, first) for other in others)
-    for (row, first), number in sorted(shared.items()):
-        yield f"{row}: same_as {first}: both deployed the same parameters in {number} of {counts[row]} repetitions."
+        yield from (f"{where}{note}" for note in sameness_notes(one))
 
 
 def _foreign_torch(averages: Aggregate) -> dict[str, str]:

@@ -14,16 +14,25 @@ from uuid import uuid4
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.record import Record
-from unlearnbench.records.store import Store
 from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
-from unlearnbench.running.backends.processes import Ended, order_of, record_ended, record_lost, report_end
+from unlearnbench.running.backends.processes import (
+    Ended,
+    order_of,
+    read_received,
+    record_ended,
+    record_lost,
+    report_end,
+    save_received,
+)
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.plan import Plan, Progress, state_path
 
 CONNECT_SECONDS = 20
 # Cells sent per worker thread: one runs and one waits, so that no thread is idle.
 SENT_PER_THREAD = 2
+# Protocols that need certificates.
+TLS = ("tls://", "wss://")
 # The resource of a worker with a GPU: dask worker ... --resources GPU=1
 GPU = "GPU"
 
@@ -62,11 +71,11 @@ def connected(plan: Plan) -> Iterator[Any]:
     assert address is not None
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise UsageError(
-            f"`scheduler` {address}: no dask scheduler answers there ({error}).",
-            "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786.",
-        ) from None
+    except Exception as error:  # each protocol raises errors of its own, a TypeError where TLS is not set up
+        hint = "Start one with `dask scheduler` and give the address it prints, such as tcp://HOST:8786."
+        if address.startswith(TLS):
+            hint = "Addresses of this kind need certificates and keys in dask's settings, distributed.comm.tls."
+        raise UsageError(f"`scheduler` {address}: no dask scheduler answers there ({error}).", hint) from None
     try:
         _check_workers(client, plan)
         yield client
@@ -167,17 +176,11 @@ def _keep(plan: Plan, cell: Cell, files: Mapping[str, bytes]) -> Record | None:
             if path.startswith("records/") and ".." not in Path(path).parts:
                 make_folder((folder / path).parent)
                 (folder / path).write_bytes(content)
-        received = Store(folder, plan.store.machine)
-        record = received.find(cell.key)
-        if record is None:
-            record = received.find_failure(cell.key)
-            if record is not None:
-                plan.store.save_failure(record)
-            return record
-        arrays = received.arrays(record) if (received.folder(record) / f"{record.key}.npz").is_file() else None
+        received = read_received(folder, plan, cell)
+    if received is None:
+        return None
     state = files.get(f"state/{state_path(Path(), cell.key).name}")
-    if plan.save_state is not None and state is not None:
+    if plan.save_state is not None and state is not None and not received[0].is_failure:
         make_folder(plan.save_state)
         write_whole(state_path(plan.save_state, cell.key), state)
-    plan.store.save(record, arrays)
-    return record
+    return save_received(plan, received)

@@ -8,6 +8,7 @@ writes into its store. Members are trained in the worker itself, from and to pla
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,7 @@ def compute(order: str, seconds: float | None) -> CellAnswer:
             received,
             out=str(folder / "out"),
             save_state=None if received.save_state is None else str(folder / "out" / "state"),
+            python_path=os.environ.get("PYTHONPATH"),
             provenance={**received.provenance, "worker": {"machine": machine}},
         )
         ended = Processes().run(own_order, seconds)

@@ -37,14 +37,20 @@ class Order:
 class CellOrder(Order):
     """Compute a cell and save its record in the results folder `out`.
 
-    `data_root` and `save_state` are as in `RunOptions`; `machine` and `backend` as records have them.
+    Checkpoints of an unfinished cell are in `unfinished`; None: in `out`. `sealed` bytes of data follow the order,
+    and the record has no scores; 0: the dataset is loaded, and the cell is scored. `data_root` and `save_state` are
+    as in `RunOptions`; `machine` and `backend` as records have them. `python_path` is the run's own PYTHONPATH, None
+    where there is none: that of the cell's process is the search path of the run.
     """
 
     data_root: str | None
     out: str
+    unfinished: str | None
+    sealed: int
     save_state: str | None
     machine: str
     backend: str
+    python_path: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

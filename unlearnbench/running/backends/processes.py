@@ -1,9 +1,8 @@
 """Runs each cell in a process of its own, and records the cells whose process ended without a record.
 
-The process receives its order as one line of JSON and answers with one line of JSON. It writes its
-record into the store itself, atomically, as a run in one process does, so that neither its end nor the
-end of this process can damage or lose a record. This process writes records only of cells whose
-process ended without one.
+The process receives its order as one line of JSON and answers with one line of JSON. A cell of a run gets its
+data with the order, without the labels of validation and test nodes: it writes its record and predictions
+into a temporary folder, and they are scored here. What came of a cell is written into the store here.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import math
 import os
 import signal
 import subprocess
@@ -20,18 +20,27 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
 from typing import IO, Any
 
 from unlearnbench.errors import StoppedError, UnlearnbenchError
 from unlearnbench.records.record import Record, Status
+from unlearnbench.records.store import Store
 from unlearnbench.running.backends.order import CellOrder
+from unlearnbench.running.backends.sealed import seal
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
+from unlearnbench.running.outcome import Arrays
 from unlearnbench.running.plan import Plan, Progress
+from unlearnbench.running.runner import cell_data, score_arrays
 
 WORKER = "unlearnbench.running.backends.worker"
 # How long a process that ran out of time has to write its traceback.
 TRACEBACK_SECONDS = 5.0
+# The phases that follow one another; all others are inside them.
+OUTER = ("fit", "evaluate", "unlearn", "state-first", "state-second", "predict-first", "predict-second", "predict-full")
+Received = tuple[Record, Arrays | None]
 # How much of a process's output is kept and shown.
 OUTPUT_BYTES = 100_000
 
@@ -63,9 +72,9 @@ def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generato
         UnlearnbenchError: A process could not save its record, or has other versions than this
             one. The other processes are ended.
     """
-    jobs, limit = plan.config.jobs, plan.config.cell_timeout
+    jobs = plan.config.jobs
     waiting, total, done = list(reversed(plan.wanted)), len(plan.wanted), 0
-    running: dict[Future[Ended], Cell] = {}
+    running: dict[Future[tuple[Ended, Received | None]], Cell] = {}
     processes = Processes()
     with ThreadPoolExecutor(jobs) as threads:
         try:
@@ -73,10 +82,10 @@ def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generato
                 while waiting and len(running) < jobs:
                     cell = waiting.pop()
                     report(Progress(cell, done + len(running) + 1, total))
-                    running[threads.submit(processes.run, order_of(plan, cell), limit)] = cell
-                for ended in wait(running, return_when=FIRST_COMPLETED).done:
-                    cell, done = running.pop(ended), done + 1
-                    record = _record(plan, cell, ended.result())
+                    running[threads.submit(_computed, plan, cell, processes)] = cell
+                for computed in wait(running, return_when=FIRST_COMPLETED).done:
+                    cell, done = running.pop(computed), done + 1
+                    record = _kept(plan, cell, *computed.result())
                     report(Progress(cell, done, total, record))
                     yield record
         finally:
@@ -91,7 +100,7 @@ class Processes:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._ended = False
 
-    def run(self, order: CellOrder, seconds: float | None) -> Ended:
+    def run(self, order: CellOrder, seconds: float | None, sealed: bytes = b"") -> Ended:
         """Run a process from start to end, or until `seconds` are over, start-up included; None: without limit."""
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
@@ -102,7 +111,7 @@ class Processes:
             try:
                 # It stays open: the process ends when it closes, that is, when this process is gone.
                 with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(order.to_json().encode() + b"\n")
+                    process.stdin.write(order.to_json().encode() + b"\n" + sealed)
                     process.stdin.flush()
                 in_time = _wait(process, seconds)
             finally:
@@ -123,7 +132,8 @@ class Processes:
 
     def _start(self, answer: IO[bytes], output: IO[bytes]) -> subprocess.Popen[bytes] | None:
         # The same search path, so that the process finds the same components.
-        search_path = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        # What is no text, a Path for instance, Python's own search passes over.
+        search_path = os.pathsep.join(place or os.getcwd() for place in sys.path if isinstance(place, str))
         with self._lock:
             if self._ended:
                 return None
@@ -146,8 +156,8 @@ class Processes:
             return process
 
 
-def order_of(plan: Plan, cell: Cell) -> CellOrder:
-    """Return the order for the process of a cell."""
+def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0) -> CellOrder:
+    """Return the order for the process of a cell that writes its record into `out`, by default the store."""
     data_root = plan.config.data_root
     return CellOrder(
         cell=cell_to_plain(cell),
@@ -155,10 +165,13 @@ def order_of(plan: Plan, cell: Cell) -> CellOrder:
         provenance={**plan.context.provenance, "isolated": True},
         **plan.context.torch_settings(),
         data_root=None if data_root is None else str(data_root.absolute()),
-        out=str(plan.store.root),
+        out=str(out or plan.store.root),
+        unfinished=str(plan.store.root) if out else None,
+        sealed=sealed,
         save_state=None if plan.save_state is None else str(plan.save_state),
         machine=plan.context.machine,
         backend=_backend(plan),
+        python_path=os.environ.get("PYTHONPATH"),
     )
 
 
@@ -181,13 +194,53 @@ def report_end(ended: Ended) -> None:
         raise StoppedError(ended.answer["error"], ended.answer["hint"], ended.answer["exit_code"])
 
 
-def _record(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Read the record that a process wrote; if there is none, write one of its failure."""
+def _computed(plan: Plan, cell: Cell, processes: Processes) -> tuple[Ended, Received | None]:
+    """Run the process of a cell, and read and score what it wrote."""
+    data = None if cell.audit else cell_data(cell, plan.graphs[cell.dataset_label])
+    sealed = b"" if data is None else seal(data)
+    with tempfile.TemporaryDirectory(prefix="unlearnbench-") as name:
+        started = perf_counter()
+        ended = processes.run(order_of(plan, cell, Path(name), len(sealed)), plan.config.cell_timeout, sealed)
+        seconds = perf_counter() - started
+        received = read_received(Path(name), plan, cell) if "saved" in ended.answer else None
+    if received is None or data is None or received[0].status != "ok":
+        return ended, received
+    record, arrays = received
+    metrics, problems = score_arrays(arrays or {}, data, plan.context.metrics)
+    outer = math.fsum(row.get("seconds") or 0 for row in record.phases if row["name"] in OUTER)
+    if outer > seconds:
+        problems.append(f"Its phases sum to {outer:.3f} s, but its process took {seconds:.3f} s: its times are wrong.")
+    fields = {
+        "metrics": metrics,
+        "notes": [*record.notes, *problems],
+        "provenance": {**record.provenance, "scored_outside": True, "process_seconds": seconds},
+    }
+    return ended, (Record.model_validate({**record.model_dump(), **fields}), arrays)
+
+
+def _kept(plan: Plan, cell: Cell, ended: Ended, received: Received | None) -> Record:
+    """Save what came of a cell; if its process left no record, one of its failure."""
     report_end(ended)
-    finders = {"outcome": plan.store.find, "failure": plan.store.find_failure}
-    find = finders.get(ended.answer.get("saved", ""))
-    record = None if find is None else find(cell.key)
-    return record_ended(plan, cell, ended) if record is None else record
+    return record_ended(plan, cell, ended) if received is None else save_received(plan, received)
+
+
+def read_received(folder: Path, plan: Plan, cell: Cell) -> Received | None:
+    """Read what the process of a cell wrote into a folder, with all checks of a store."""
+    store = Store(folder, plan.store.machine)
+    record = store.find(cell.key) or store.find_failure(cell.key)
+    if record is None:
+        return None
+    return record, store.arrays(record) if (store.folder(record) / f"{record.key}.npz").is_file() else None
+
+
+def save_received(plan: Plan, received: Received) -> Record:
+    """Write what the process of a cell wrote into the store of the run."""
+    record, arrays = received
+    if record.is_failure:
+        plan.store.save_failure(record)
+    else:
+        plan.store.save(record, arrays)
+    return record
 
 
 def record_ended(plan: Plan, cell: Cell, ended: Ended) -> Record:

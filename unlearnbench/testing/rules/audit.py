@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
@@ -53,7 +55,7 @@ def _states_its_question(case: Case, toy: Toy) -> Iterator[Fault]:
 
 def _faults_of_effort(case: Case, audit: Audit, method: Spec) -> Iterator[Fault]:
     for label, times in audit.effort(method).items():
-        if not isinstance(times, int | float) or not times >= 0:
+        if not isinstance(times, int | float | np.number) or not times >= 0:
             yield Fault(f"effort() counts {label} {times!r} times.", "Return how often it is trained, a number.")
         try:
             if label != method.label:

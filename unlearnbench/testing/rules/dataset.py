@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from unlearnbench.datasets.base import data_root, load_graph
-from unlearnbench.datasets.raw import OFFLINE_VARIABLE
+from unlearnbench.environment import OFFLINE
 from unlearnbench.errors import DataError, MissingDataError, UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, protocol
@@ -22,7 +22,7 @@ _LEAST_CLASSES = 2
 
 def _load(case: Case, root: Path | None = None) -> Graph:
     """Load the graph offline: a check of a plugin must not download anything."""
-    with patch.dict(os.environ, {OFFLINE_VARIABLE: "1"}):
+    with patch.dict(os.environ, {OFFLINE: "1"}):
         return load_graph(case.build(), root or data_root(case.data_root))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 import torch
@@ -14,9 +14,10 @@ from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.taint import contains_row, unique_rows
 from unlearnbench.errors import RefusedError
 from unlearnbench.protocol import Request
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task
-from unlearnbench.testing.graphs import ISOLATED, NO_EDGES, ONE_CLASS, PLAIN, Toy
+from unlearnbench.testing.graphs import ISOLATED, MANY_SHARDS, NO_EDGES, ONE_CLASS, PLAIN, Toy, toys
 from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.lifecycle import (
     VIEWS,
@@ -29,7 +30,7 @@ from unlearnbench.testing.rules.lifecycle import (
     small_subject,
     trained,
 )
-from unlearnbench.testing.rules.purity import check_log_probabilities, describe, difference
+from unlearnbench.testing.rules.purity import check_log_probabilities, copied, describe, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
 
@@ -151,6 +152,52 @@ def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
         yield from check_log_probabilities(answer, toy, "predict() after a request of edges")
 
 
+def _reaches_every_shard(case: Case, toy: Toy) -> Iterator[Fault]:
+    _claims_something(case)
+    if not seeded_life(case, toys()[PLAIN]).kept[0]:
+        toy = toys()[PLAIN]  # it has no shards
+    task = case.task(toy)
+    method = trained(case, toy, task)
+    # Edges first, while shards have several.
+    kinds: list[Kind] = ["edge"] if "edge" in method.forgets and case.model.partition("[")[0] != "mlp" else []
+    kinds += ["node"] * 3 if "node" in method.forgets else []
+    for number, kind in enumerate(kinds, 1):
+        ids, shards = _one_of_each(method, task, kind)
+        request = Request(ids, kind)
+        retained, before = task.without(request), copied(method.state())
+        method.unlearn(request, retained)
+        after = method.state()
+        left = [shard for shard in shards if not difference(_member(before, shard), _member(after, shard))]
+        if left or not difference(before, after):
+            what = f"the members of shards {listed(left)} are" if left else "every parameter is"
+            yield Fault(
+                f"Request {number}, {f'an {kind}' if kind == 'edge' else f'a {kind}'} of each of {max(1, len(shards))}"
+                f" shards: {what} as before.",
+                "Retrain, from the retained task, the member of every shard that a request touches, at every request.",
+            )
+            return
+        task = retained
+
+
+def _one_of_each(method: Unlearner, task: Task, kind: Kind) -> tuple[Tensor, list[int]]:
+    """Return a node, or an edge, of every shard that has two, and their shards; without a partition, every fifth."""
+    members = task.graph.pairs() if kind == "edge" else task.graph.ids[:, None]
+    partition = method.kept().get("partition")
+    if partition is None:
+        return (members if kind == "edge" else members[:, 0])[1::5], []
+    ids, order = partition[:, 0].sort()
+    of_ends = partition[order, 1][torch.searchsorted(ids, members)]
+    inside, of_pair = members[of_ends[:, 0] == of_ends[:, -1]], of_ends[of_ends[:, 0] == of_ends[:, -1], 0]
+    shards = [int(shard) for shard in of_pair.unique() if kind == "edge" or int((of_pair == shard).sum()) > 1]
+    chosen = torch.stack([inside[of_pair == shard][0] for shard in shards])
+    return chosen if kind == "edge" else chosen[:, 0], shards
+
+
+def _member(state: Mapping[str, Tensor], shard: int) -> dict[str, Tensor]:
+    heads = (f"members/{shard:03d}/", f"members/{shard}/")
+    return {name: value for name, value in state.items() if name.startswith(heads)}
+
+
 def _runs_as_a_cell(case: Case, toy: Toy) -> Iterator[Fault]:
     subject = small_subject(case, fitting(case.spec, toy.num_shards), int(toy.train[0]))
     record, reason = recorded(case, run_cell, subject.cell, subject.graph)
@@ -185,6 +232,13 @@ RULES = (
         _bears_a_single_node,
         (ISOLATED,),
         _ANSWERS,
+    ),
+    Rule(
+        "every-shard",
+        "three requests, and one of edges, change the member of every shard that they touch",
+        _reaches_every_shard,
+        (MANY_SHARDS,),
+        (*_ANSWERS, "heeds-the-request"),
     ),
     Rule("edges", "requests of edges are served, if it declares them", _serves_edges, needs=_ANSWERS),
     Rule(

@@ -14,11 +14,12 @@ from unlearnbench.testing.rules.base import Case, Fault, Rule
 from unlearnbench.testing.rules.purity import difference, reproducible
 
 
-def _predictions(toy: Toy) -> tuple[Tensor, Tensor]:
+def _predictions(case: Case, toy: Toy) -> tuple[Tensor, Tensor]:
     """Make up labels [n] and log-probabilities [n, C], mostly of the right class."""
-    labels = toy.whole.y
+    num_classes = case.spec.cls.num_classes or toy.whole.num_classes
+    labels = toy.whole.y % num_classes
     rng = torch.Generator().manual_seed(0)
-    scores = torch.randn(len(labels), toy.whole.num_classes, generator=rng)
+    scores = torch.randn(len(labels), num_classes, generator=rng)
     scores[torch.arange(len(labels)), labels] += 1
     return labels.clone(), torch.log_softmax(scores, dim=1)
 
@@ -29,20 +30,26 @@ def _score(case: Case, labels: Tensor, log_probabilities: Tensor) -> float:
 
 
 def _gives_a_number(case: Case, toy: Toy) -> Iterator[Fault]:
-    labels, log_probabilities = _predictions(toy)
+    labels, log_probabilities = _predictions(case, toy)
     settings = {"some nodes": len(labels), "a single node": 1, "nodes of one class": 4}
     for what, count in settings.items():
         some = labels[:1].expand(count) if "class" in what else labels[:count]
         metric: Metric = case.build()
         value = metric.score(some.clone(), log_probabilities[:count].clone())
-        if (isinstance(value, Tensor) and value.numel() != 1) or not isinstance(value, Tensor | int | float):
+        try:
+            number = float(value)  # as a run does: a tensor or an array of one number will do
+        except (TypeError, ValueError, RuntimeError):
             yield Fault(f"score() of {what} gave {type(value).__name__} {value!r}.", "Return one number: float(...).")
-        elif not math.isfinite(float(value)):
-            yield Fault(f"score() of {what} gave {float(value)}.", "Define it where a class does not occur.")
+            continue
+        if case.spec.cls.needs_all_classes and len(some.unique()) < log_probabilities.shape[1]:
+            if not math.isnan(number):
+                yield Fault(f"score() of {what} gave {number}.", "Return NaN: the class declares it undefined.")
+        elif not math.isfinite(number):
+            yield Fault(f"score() of {what} gave {number}.", "Define it where a class does not occur.")
 
 
 def _does_not_hide_nan(case: Case, toy: Toy) -> Iterator[Fault]:
-    labels, log_probabilities = _predictions(toy)
+    labels, log_probabilities = _predictions(case, toy)
     log_probabilities[0] = torch.nan
     try:
         value = _score(case, labels, log_probabilities)
@@ -56,7 +63,7 @@ def _does_not_hide_nan(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _ignores_the_order(case: Case, toy: Toy) -> Iterator[Fault]:
-    labels, log_probabilities = _predictions(toy)
+    labels, log_probabilities = _predictions(case, toy)
     one, other = _score(case, labels, log_probabilities), _score(case, labels.flip(0), log_probabilities.flip(0))
     if not math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6):
         yield Fault(
@@ -66,7 +73,7 @@ def _ignores_the_order(case: Case, toy: Toy) -> Iterator[Fault]:
 
 
 def _score_of_toy(case: Case, toy: Toy) -> float:
-    return _score(case, *_predictions(toy))
+    return _score(case, *_predictions(case, toy))
 
 
 def _difference(one: float, other: float) -> str:
@@ -74,7 +81,7 @@ def _difference(one: float, other: float) -> str:
 
 
 def _leaves_inputs_alone(case: Case, toy: Toy) -> Iterator[Fault]:
-    arguments = dict(zip(("labels", "log_probabilities"), _predictions(toy), strict=True))
+    arguments = dict(zip(("labels", "log_probabilities"), _predictions(case, toy), strict=True))
     before = {name: value.clone() for name, value in arguments.items()}
     _score(case, *arguments.values())
     if differs := difference(before, arguments):

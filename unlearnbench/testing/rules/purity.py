@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task
 from unlearnbench.testing.graphs import PLAIN, Toy
@@ -139,7 +140,16 @@ def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]],
 
 
 def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors, detached."""
+    """Copy tensors, detached.
+
+    Raises:
+        UnlearnbenchError: There is no mapping of them.
+    """
+    if not isinstance(state, Mapping):
+        raise UnlearnbenchError(
+            f"state() or kept() returned a {type(state).__name__}, expected tensors by name.",
+            "Return a dictionary; an empty one where there is nothing.",
+        )
     return {name: value.detach().clone() for name, value in state.items()}
 
 

@@ -1,0 +1,46 @@
+"""What `task_from_data` ignores or assumes is a warning, as a run prints it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from graph_samples import user_graph
+from torch_geometric.data import Data
+
+import unlearnbench
+
+EDGES = user_graph()["edge_index"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_weight": torch.ones(EDGES.shape[1])}, r"ignored: edge_weight\. A dictionary of the tensors"),
+        ({"edge_attr": torch.ones(EDGES.shape[1], 2)}, r"ignored: edge_attr\."),
+        ({"edge_index": EDGES[:, EDGES[0] < EDGES[1]]}, "used as directed; undirected=True adds it"),
+        ({"y": user_graph()["y"].float()}, "labels are float32"),
+        ({"train_mask": torch.arange(40) < 20, "test_mask": torch.arange(40) >= 20}, "no validation nodes"),
+    ],
+)
+def test_what_is_ignored_or_assumed_is_a_warning(changes: dict[str, Any], message: str) -> None:
+    for data in (Data(**user_graph(**changes)), user_graph(**changes)):
+        with pytest.warns(UserWarning, match=f"^task_from_data: .*{message}") as caught:
+            unlearnbench.task_from_data(data, epochs=1)
+        assert [each.filename for each in caught] == [__file__]
+        text = str(caught[0].message)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            # As the warning says.
+            assert 'warnings.filterwarnings("ignore", "task_from_data")' in text
+            warnings.filterwarnings("ignore", "task_from_data")
+            unlearnbench.task_from_data(data, epochs=1)
+
+
+def test_usual_data_and_data_made_undirected_need_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unlearnbench.task_from_data(Data(**user_graph(), num_nodes=40), epochs=1)
+        unlearnbench.task_from_data(user_graph(edge_index=EDGES[:, EDGES[0] < EDGES[1]]), undirected=True, epochs=1)

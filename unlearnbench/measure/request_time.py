@@ -1,0 +1,43 @@
+"""The time of a request, read from the phases of a cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Phases = Iterable[Mapping[str, Any]]
+
+CHARGED = ("unlearn", "state-first", "predict-first")
+# A call after the request that takes this share of the first training, and so many seconds, may be a training.
+LIKE_TRAINING = 0.5
+SHORTEST_TRAINING = 0.05
+
+
+def request_seconds(phases: Phases) -> float | None:
+    """Return the seconds from the request to the first answers: `unlearn()`, first `state()`, first `predict()`.
+
+    None if one of them was not measured.
+    """
+    seconds = [_seconds(phases, name) for name in CHARGED]
+    known = [value for value in seconds if value is not None]
+    return math.fsum(known) if len(known) == len(CHARGED) else None
+
+
+def answers_like_training(phases: Phases) -> Iterator[tuple[str, float, float]]:
+    """Yield the calls that take about as long as the first training, with their seconds and those of `fit()`.
+
+    Such a call may train anew what `unlearn()` left undone.
+    """
+    fit = _seconds(phases, "fit")
+    for name in ("state", "predict"):
+        seconds = max(_seconds(phases, f"{name}-{which}") or 0.0 for which in ("first", "second", "full"))
+        if fit is not None and seconds >= max(SHORTEST_TRAINING, LIKE_TRAINING * fit):
+            yield f"{name}()", seconds, fit
+
+
+def _seconds(phases: Phases, name: str) -> float | None:
+    """Sum the seconds of the phases of a name that did not fail; None if there was none."""
+    rows = [row for row in phases if row.get("name") == name and "failed" not in row]
+    known = [float(row["seconds"]) for row in rows if row.get("seconds") is not None]
+    return math.fsum(known) if known else None

@@ -1,0 +1,117 @@
+"""What methods with a linear model share: propagated features, the rows a request changes, softmax regression."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.utils import add_remaining_self_loops, degree
+
+from unlearnbench.errors import RefusedError
+from unlearnbench.gnn import sparse
+from unlearnbench.graph import Graph
+from unlearnbench.graph.neighbours import hop_distance
+from unlearnbench.protocol import Request
+from unlearnbench.task import Task
+
+LINEAR_MODEL = "sgc"
+Normalisation = Literal["mean", "symmetric"]
+
+
+def propagation_steps(task: Task, method: str) -> int:
+    """Return the number of propagations of the base model `sgc`.
+
+    Raises:
+        RefusedError: The base model is another one.
+    """
+    if task.model.name != LINEAR_MODEL:
+        raise RefusedError(
+            f"{method} trains a linear model of propagated features and has no use for the model {task.model.name!r}.",
+            f"Run it with --models {LINEAR_MODEL}: the number of propagations is taken from there.",
+        )
+    steps: int = task.model.params.steps  # type: ignore[attr-defined]
+    return steps
+
+
+def propagated(graph: Graph, steps: int, normalisation: Normalisation, at: Tensor | None = None) -> Tensor:
+    """Scale every node's features to length 1 and average them over neighbours, node included: float64 [n, F].
+
+    Args:
+        graph: A node's scaling depends on the node alone.
+        steps: Number of propagations.
+        normalisation: `mean`: D^-1 (A + I), which keeps rows no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
+        at: int64 [m], positions of the nodes whose rows are wanted; only nodes within `steps` of them are
+            computed. None: all.
+    """
+    edges, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
+    source, target = edges
+    count = degree(target, graph.num_nodes, dtype=torch.float64)
+    weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
+    if at is None:
+        x = graph.x
+    else:
+        wanted = torch.zeros_like(count, dtype=torch.bool)
+        wanted[at] = True
+        near = hop_distance(edges.flip(0), wanted, steps, directed=True) <= steps
+        nodes, inside = torch.nonzero(near)[:, 0], near[source] & near[target]
+        place = torch.cumsum(near, dim=0) - 1
+        edges, weight, at = place[edges[:, inside]], weight[inside], place[at]
+        x = graph.x[nodes] if graph.sparse_rows is None else graph.sparse_rows.take(nodes).dense()
+    x = x.to(torch.float64)
+    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    matrix = sparse.from_edges(edges, len(x), weight)
+    for _ in range(steps):
+        rows = matrix @ rows
+    return rows if at is None else rows[at]
+
+
+def changed_rows(graph: Graph, request: Request, steps: int, normalisation: Normalisation) -> Tensor:
+    """Return which propagated rows a request may change or remove: bool [n].
+
+    Args:
+        graph: The graph from before the request.
+        request: Nodes or edges; an edge changes the rows of its two ends first, a node those of its neighbours.
+        steps: Number of propagations.
+        normalisation: With `symmetric` a changed degree counts in the rows of the neighbours, one hop further.
+    """
+    hops = steps + (normalisation == "symmetric") - (request.kind == "edge")
+    origin = torch.isin(graph.ids, request.ids.to(graph.ids.device))
+    if hops < 0:
+        return torch.zeros_like(origin)
+    return hop_distance(graph.edge_index, origin, hops, directed=True) <= hops
+
+
+def softmax_regression(rows: Tensor, labels: Tensor, start: Tensor, penalty: float, steps: int) -> tuple[Tensor, int]:
+    """Minimise the mean cross-entropy plus penalty / 2 times the square of the weights, by L-BFGS.
+
+    A step is a combination of gradients, and these of rows: weights that start in the span of the rows stay there.
+
+    Args:
+        rows: float64 [n, F].
+        labels: int64 [n].
+        start: float64 [F, C].
+        penalty: At least 0.
+        steps: The largest number of steps.
+
+    Returns:
+        The weights, float64 [F, C], and the number of steps taken.
+    """
+    weights = start.clone().requires_grad_()
+    optimiser = torch.optim.LBFGS(
+        [weights],
+        max_iter=steps,
+        tolerance_grad=1e-9,
+        tolerance_change=0,
+        history_size=20,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> Tensor:
+        loss = functional.cross_entropy(rows @ weights, labels) + penalty / 2 * weights.square().sum()
+        (weights.grad,) = torch.autograd.grad(loss, weights)
+        return loss
+
+    optimiser.step(closure)
+    return weights.detach().clone(), int(optimiser.state[weights]["n_iter"])
