@@ -12,5 +12,5 @@ def register_unlearners(register: Register) -> None:
         "graph-editor",
         "unlearnbench_grapheditor.method:GraphEditor",
         summary="Ridge regression on propagated features; a request exchanges rows in its inverse.",
-        look=("#882255", "up"),
+        look=("#661100", "up"),
     )

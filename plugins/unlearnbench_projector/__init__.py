@@ -12,5 +12,5 @@ def register_unlearners(register: Register) -> None:
         "projector",
         "unlearnbench_projector.method:Projector",
         summary="A linear SGC whose weights are projected onto the span of the remaining features.",
-        look=("#999933", "down"),
+        look=("#DDCC77", "plus"),
     )

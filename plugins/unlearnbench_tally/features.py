@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench import Graph, Task
-from unlearnbench.gnn import sparse
-from unlearnbench.graph.sparse_features import SparseRows
+from unlearnbench.gnn import SparseRows, sparse
 from unlearnbench_tally.whole import unit_rows, unit_sparse_rows
 
 Random = Literal["none", "projection", "relu", "fourier"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench import Graph
-from unlearnbench.graph.neighbours import neighbours, row_entries, row_starts
+from unlearnbench.unlearning import neighbours, row_entries, row_starts
 from unlearnbench_tally.features import Features
 from unlearnbench_tally.whole import integer_type
 

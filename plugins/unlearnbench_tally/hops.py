@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearnbench import Graph
 from unlearnbench.gnn import sparse
-from unlearnbench.graph.neighbours import neighbours, row_entries
+from unlearnbench.unlearning import neighbours, row_entries
 from unlearnbench_tally.features import Features
 from unlearnbench_tally.whole import unit_rows
 

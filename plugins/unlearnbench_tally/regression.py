@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench import Request, Task, UnlearnbenchError
-from unlearnbench.gnn import sparse
-from unlearnbench.graph.sparse_features import SparseRows
+from unlearnbench.gnn import SparseRows, sparse
 from unlearnbench_tally.features import Features
 from unlearnbench_tally.held import Held
 from unlearnbench_tally.hops import GraphNeighbourhood, Hops, ball

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.gnn.sparse import SparseMatrix
+from unlearnbench.gnn import SparseMatrix
 from unlearnbench_tally.sums import class_weights
 
 # Penalties that cross-validation chooses from, relative to rows of length one.

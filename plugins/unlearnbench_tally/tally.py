@@ -68,7 +68,8 @@ class Tally(Unlearner):
             UsageError: The sums would not be exact, or the solver cannot choose the penalty.
         """
         self._regression = self._regression_of(task)
-        self._regression.fit(task)
+        with task.phase("train"):
+            self._regression.fit(task)
 
     def unlearn(self, request: Request, retained: Task) -> None:
         """Compute the head without the rows that are gone."""

@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor
 
-from unlearnbench.errors import UsageError
-from unlearnbench.graph.neighbours import row_starts
-from unlearnbench.graph.sparse_features import SparseRows
+from unlearnbench import UsageError
+from unlearnbench.gnn import SparseRows
+from unlearnbench.unlearning import row_starts
 
 # Every whole number up to this one is a float64.
 LARGEST = 2**53

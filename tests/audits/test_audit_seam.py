@@ -304,3 +304,47 @@ def test_two_settings_of_one_audit_stand_apart() -> None:
     assert sorted(frame["audit"]) == ["distance {params.runs=10}", "distance {params.runs=20}"]
     verdicts = audit_tables(frame)[0]
     assert list(verdicts.shown.columns) == ["method", "claim", *sorted(frame["audit"])]
+
+
+CLAIMS = """
+from unlearnbench import Claim, hookimpl
+from unlearnbench.unlearning import PostHoc
+
+
+class Claims(PostHoc):
+    name = "claims"
+    summary = "Claims to be exact and does nothing."
+    claim = Claim.EXACT
+
+    def update(self, network, task, request, retained):
+        return network
+
+
+@hookimpl
+def register_unlearners(register):
+    register(Claims)
+"""
+
+
+def test_a_claim_that_does_not_hold_ends_a_strict_audit_with_one(command: Any, install: Write) -> None:
+    install("ub-claims", CLAIMS)
+    arguments = ("audit", "exactness", "-m", "claims", "-d", "toy", "--epochs", "2", "--out", "out", "--no-estimate")
+    told = command(*arguments)
+    assert told.code == 0, told.err
+    assert "refuted (none)" in told.out
+    assert "--strict" not in told.err
+    told = command(*arguments, "--strict", "--json")
+    assert told.code == 1
+    assert "--strict: claims that do not hold: claims.\n" in told.err
+    assert json.loads(told.out)["exit_code"] == 1
+    assert command("audit", "exactness", "-m", "retrain", *arguments[4:], "--strict").code == 0
+    (record,) = [one for path in Path("out").glob("records/*/*/claims/*.json") if (one := read_record(path))]
+    assert not [note for note in record.notes if "processes running" in note]
+
+
+def test_audits_that_ask_about_nodes_are_left_out_for_edges(command: Any) -> None:
+    arguments = ("-m", "sisa", "-d", "toy", "--forget-kind", "edge", "--dry-run", "--num-shards", "3")
+    told = command("audit", "exactness,distance", *arguments)
+    assert told.code == 0, told.err
+    assert "distance is not for sisa[num_shards=3]: it asks about requests of nodes" in told.err
+    assert command("audit", "distance", *arguments).code == 3

@@ -14,6 +14,7 @@ from command_line import ONCE, SHARDS, command, install, records_of
 from unlearnbench.cli import cli, run
 from unlearnbench.cli.grid import given_values
 from unlearnbench.errors import UsageError
+from unlearnbench.running.forget_list import read_forget
 
 __all__ = ["command", "install"]
 
@@ -52,8 +53,8 @@ def given(*arguments: str) -> dict[str, Any]:
     ("arguments", "key", "value"),
     [
         (("--seeds", "3,4", "--seeds", "7"), "seeds", [3, 4, 7]),
-        (("--forget", "3,8", "--forget", "11"), "forget", [3, 8, 11]),
-        (("--forget", "3-8", "--forget=11-4,5-6"), "forget", [(3, 8), (11, 4), (5, 6)]),
+        (("--forget", "3,8", "--forget", "11"), "forget", ["3,8", "11"]),
+        (("--forget", "3-8", "--forget=11-4,5-6"), "forget", ["3-8", "11-4,5-6"]),
         (("-m", "sisa,graphrevoker", "--methods", "retrain"), "methods", ["sisa", "graphrevoker", "retrain"]),
         (("-d", "cora", "--datasets", "digits"), "datasets", ["cora", "digits"]),
         (("--models", "gcn", "--models", "gat"), "models", ["gcn", "gat"]),
@@ -66,10 +67,14 @@ def test_lists_add_up(arguments: tuple[str, ...], key: str, value: Any) -> None:
     assert given(*arguments) == {key: value}
 
 
-@pytest.mark.parametrize("arguments", [("--forget", "3-8", "--forget", "11"), ("--forget", "3", "--forget", "x")])
-def test_each_part_of_a_list_is_checked(arguments: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=f"--forget {arguments[3]}"):
-        given(*arguments)
+@pytest.mark.parametrize(
+    ("texts", "message"), [(["3-8", "11"], "names both nodes and edges"), (["3", "x"], "'x' is not a whole number")]
+)
+def test_each_part_of_a_list_is_checked(texts: list[str], message: str) -> None:
+    assert read_forget(["3,8", "11"]) == [3, 8, 11]
+    assert read_forget(["3-8", "11-4,5-6"]) == [(3, 8), (11, 4), (5, 6)]
+    with pytest.raises(UsageError, match=message):
+        read_forget(texts)
 
 
 def test_nodes_of_two_options_are_one_request(command: Any, tmp_path: Path) -> None:

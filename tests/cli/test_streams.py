@@ -22,6 +22,8 @@ from unlearnbench.cli.streams import standard_streams
 from unlearnbench.records.record import read_record
 from unlearnbench.records.store import Store
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 ENCODINGS = {

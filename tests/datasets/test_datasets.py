@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import http.server
 import io
 import pickle
@@ -593,7 +594,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     raw.write_whole(tmp_path / "a", b"old")
 
     def full(handle: int) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(raw.os, "fsync", full)
     with pytest.raises(WriteError, match="disk full"):

@@ -13,8 +13,8 @@ from unlearnbench.cli import main
 from unlearnbench.datasets import raw
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.published import published_graph
-from unlearnbench.environment import OFFLINE
 from unlearnbench.errors import DataError
+from unlearnbench.registry.environment import OFFLINE
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import make_plan

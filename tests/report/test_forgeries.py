@@ -29,6 +29,8 @@ from unlearnbench.running import plan as planning
 from unlearnbench.running.backends.processes import record_lost
 from unlearnbench.running.cell import key_of
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 RUN = ("run", "-m", "sisa,steady", *SMALL, "--repetitions", "2", *SHARDS, "--isolate", "--out", "mine")

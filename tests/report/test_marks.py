@@ -13,6 +13,8 @@ from command_line import ONCE, SHARDS, command, install, records_of
 from unlearnbench.records.record import Record
 from unlearnbench.report.publish.marks import checksum_of
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 COLUMNS = ("recomputed_n", "recomputed_differ", "recomputed_by")

@@ -96,7 +96,7 @@ def test_store_clean_removes_what_killed_runs_left_and_lists_it(command: Any, tm
     told = command("store", "clean", "out")
     assert told.code == 0
     assert told.out.splitlines() == [str(left[0].relative_to(tmp_path))]
-    assert "2 younger than 3600 s are left" in told.err
+    assert "2 are left: younger than 3600 s" in told.err
     told = command("store", "clean", "out", "--older-than", "0")
     assert set(told.out.splitlines()) == {str(path.relative_to(tmp_path)) for path in left[1:]}
     assert told.err == ""
@@ -159,21 +159,27 @@ def test_a_full_disk_stops_the_run_and_costs_nothing_that_was_finished(command: 
     assert {path: files_of(out)[path] for path in finished} == finished
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        *(("fsync", number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)),
+        ("replace", errno.EACCES),
+    ],
+)
 def test_whatever_keeps_a_record_from_being_written_is_one_clear_error(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    sync, calls = os.fsync, []
+    done, calls = getattr(os, call), []
 
-    def fail(handle: int) -> None:
-        calls.append(handle)
-        if len(calls) > 20:
+    def fail(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) > (20 if call == "fsync" else 6):
             raise OSError(number, os.strerror(number))
-        sync(handle)
+        done(*arguments)
 
     arguments = ("run", "-m", "steady,twin", *ONCE, "--save-state", "state", "--out", "out")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
+        patch.setattr(os, call, fail)
         told = command(*arguments)
     assert told.code == 1
     assert told.err.splitlines()[-2].startswith("error: ")

@@ -19,7 +19,7 @@ from rich.console import Console
 from unlearnbench.running.forks import handling, undone_in_forks
 from unlearnbench.running.progress import cell_bar, redrawn
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")]
 TRIES = 100
 
 POOLING = f"""

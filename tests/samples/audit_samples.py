@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from typing import Any
+from unittest import mock
 
 import torch
 from plugin_samples import FakePoint, plugin_of
 from torch import Tensor
 
+from unlearnbench.audits.exactness import trials
 from unlearnbench.audits.subject import Subject
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.registry.catalogue import Catalogue
@@ -81,3 +84,10 @@ def toy_subject(method: str, epochs: int = 3, ratio: float = 0.1, model: str = "
     )
     graph = toy_graph(90, edges=120, first_id=FIRST_ID)
     return Subject(cell, graph, torch.device("cpu"), lambda name: resolve(catalogue, "unlearner", name))
+
+
+@contextlib.contextmanager
+def runs_here() -> Iterator[None]:
+    """Let `exactness` make all runs in this process: for faults that show there too."""
+    with mock.patch.object(trials, "in_own_process", lambda seed, function, *args: function(*args)):
+        yield

@@ -458,7 +458,7 @@ FAULTS = {
     ("unlearner", CountsTheClassesItSees): (["answers"], "gave float32 \\[6, 1\\], expected float \\[6, 3\\]"),
     ("unlearner", LearnsFromTestLabels): (["test-labels"], "It learns from test labels"),
     ("unlearner", HoldsItsTask): (["holds-nothing"], "still holds features of forgotten nodes: in .rows"),
-    ("unlearner", StartsWarm): (["claim"], "It claims exact and shows"),
+    ("unlearner", StartsWarm): (["claim"], "It claims exact: refuted "),
     ("unlearner", AsksForTheForgotten): (
         ["answers"],
         "refuses: A query was asked for the graph of 5 nodes that",

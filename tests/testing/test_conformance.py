@@ -226,5 +226,7 @@ def test_a_metric_may_return_what_a_run_accepts(scalar: Any) -> None:
     spec = Spec("metric", "accuracy", 1, Accuracy, Accuracy.Params(), label="accuracy")
     failed = {result.rule for result in check_component(spec, FIRST_PARTY) if result.status == "failed"}
     answers = {("after", "test", "full"): torch.zeros(4, 2)}
-    is_accepted = bool(score(answers, {"test": torch.zeros(4, dtype=torch.int64)}, [spec])[0])
+    is_accepted = bool(
+        score(answers, {"test": torch.zeros(4, dtype=torch.int64), "val": torch.zeros(0, dtype=torch.int64)}, [spec])[0]
+    )
     assert ("a-number" not in failed) == is_accepted == (not isinstance(scalar(0.5), list))

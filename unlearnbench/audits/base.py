@@ -13,6 +13,7 @@ from torch import Tensor
 from unlearnbench.audits.subject import Memory, Subject
 from unlearnbench.component import Component, Spec
 from unlearnbench.graph import Graph
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.records.record import Record
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
@@ -82,10 +83,12 @@ class Audit(Component, ABC):
     Attributes:
         question: The question, one sentence.
         order: Position in `audit all`; the lowest first.
+        kinds: Kinds of requests that it can be asked about.
     """
 
     question: ClassVar[str] = ""
     order: ClassVar[int] = 100
+    kinds: ClassVar[frozenset[Kind]] = frozenset({"node"})
 
     def unfit(self, method: Spec) -> str:
         """Return why the audit does not apply to a method; empty: it does."""
@@ -98,6 +101,9 @@ class Audit(Component, ABC):
         Returns:
             By the label of a method, its own or a control's, how many times it does both.
         """
+
+    def ready(self) -> None:
+        """Start what the audit uses in all cells, before the first is measured."""
 
     def partitions(self, method: Spec) -> float:
         """Return how many partitions are made without training: also for the estimate."""
@@ -115,6 +121,8 @@ class Audit(Component, ABC):
             if last != [cell.dataset_label]:
                 memory.forget()
                 last[:] = [cell.dataset_label]
+            assert cell.audit is not None
+            cell.audit.build().ready()
             return measured(cell, context, lambda outcome: _examine(subject, outcome))
 
         return compute

@@ -11,7 +11,7 @@ from dataclasses import replace
 from unlearnbench.audits.base import Audit
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
-from unlearnbench.errors import NothingMatchedError, UsageError
+from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
@@ -42,8 +42,6 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
         NothingMatchedError: No audit applies to a named method.
     """
     audits = chosen_audits(names, catalogue)
-    if config.forget_kind != "node":
-        raise UsageError("Audits ask about forgotten nodes.", "Leave `forget_kind` out.")
     # Records of runs do not matter here: with `always` none of them is read or mentioned.
     plan = make_plan(replace(config, overwrite="always"), catalogue)
     cells, unfit = [], Counter[str]()
@@ -51,6 +49,8 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
         examiner: Audit = audit.build()
         for cell in plan.cells:
             reason = examiner.unfit(cell.method)
+            if config.forget_kind not in audit.cls.kinds:
+                reason = f"it asks about requests of {' and '.join(sorted(audit.cls.kinds))}s"
             if reason:
                 unfit[f"{audit.label} is not for {cell.method.label}: {reason}"] += 1
             else:

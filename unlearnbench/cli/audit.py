@@ -17,12 +17,14 @@ DEFAULTS = {"repetitions": 1, "forget_ratio": 0.05}
 @click.argument("audits", metavar="NAMES")
 @grid(**DEFAULTS)
 @click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")
+@click.option("--strict", is_flag=True, help="End with exit code 1 if the claim of a method does not hold.")
 def command(
     audits: str,
     dry_run: bool,
     tolerate_failures: bool,
     as_json: bool,
     no_estimate: bool,
+    strict: bool,
     **given: Any,
 ) -> int:
     """Audit methods: NAMES are audits with commas, or all.
@@ -40,4 +42,5 @@ def command(
     from unlearnbench.cli.running import audit_with_progress
 
     config = settings(given, DEFAULTS)
-    return audit_with_progress(config, split_names([audits]), dry_run, tolerate_failures, not no_estimate, as_json)
+    names = split_names([audits])
+    return audit_with_progress(config, names, dry_run, tolerate_failures, not no_estimate, as_json, strict)

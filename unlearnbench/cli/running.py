@@ -102,13 +102,24 @@ def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
 
 
 def _conclude(
-    plan: Plan, records: list[Record], reports: Sequence[str], tolerate_failures: bool, as_json: bool = False
+    plan: Plan,
+    records: list[Record],
+    reports: Sequence[str],
+    tolerate_failures: bool,
+    as_json: bool = False,
+    refuted: Sequence[str] = (),
 ) -> int:
-    """Print counts of outcomes and what to type next, `reports` of `NEXT`, and return the exit code."""
+    """Print counts of outcomes and what to type next, `reports` of `NEXT`, and return the exit code.
+
+    It is that of a failure if the claims of some methods are `refuted`.
+    """
     failed = any(record.is_failure for record in records)
     left = len(plan.cells) - len(records)
     ready = len(plan.cells) - len(plan.wanted) - left
     code = EXIT_FAILED_CELLS if (failed or left) and not tolerate_failures else EXIT_OK
+    if refuted:
+        code = EXIT_FAILED_CELLS
+        print(f"--strict: claims that do not hold: {', '.join(refuted)}.", file=sys.stderr)
     counts = Counter("failed" if record.is_failure else record.status for record in records)
     # A cell that failed before and was left alone has no record of an outcome either.
     counts["failed"] += left
@@ -238,10 +249,12 @@ def audit_with_progress(
     tolerate_failures: bool,
     with_estimate: bool,
     as_json: bool = False,
+    strict: bool = False,
 ) -> int:
     """Run audits, print their tables and what to type next, and return the exit code.
 
-    An estimate times each method once, to print how long the audits will take.
+    An estimate times each method once, to print how long the audits will take. If `strict`, a claim that does not
+    hold is a failure.
     """
     catalogue = _checked_catalogue(config)
     plan = make_audit_plan(config, names, catalogue)
@@ -261,7 +274,13 @@ def audit_with_progress(
     if done and not as_json:
         tables = build_tables(audit_frame_of(done), "audits", str(plan.store.root), catalogue=catalogue)
         print(render(tables, width=width_of_tables()))
-    return _conclude(plan, records, ["--table audits"], tolerate_failures, as_json)
+    return _conclude(plan, records, ["--table audits"], tolerate_failures, as_json, _refuted(done) if strict else [])
+
+
+def _refuted(records: Sequence[Record]) -> list[str]:
+    """Return the labels of the methods whose claims audits refuted, each once."""
+    audits = [(record.label, record.audit or {}) for record in records]
+    return list(dict.fromkeys(label for label, audit in audits if audit["details"].get("claim_holds") is False))
 
 
 def _duration(seconds: float) -> str:

@@ -22,9 +22,9 @@ import pooch
 from filelock import FileLock, Timeout
 
 from unlearnbench.datasets.base import cache_root
-from unlearnbench.environment import OFFLINE, switch
 from unlearnbench.errors import DataError, MissingDataError
 from unlearnbench.records.files import write_whole
+from unlearnbench.registry.environment import OFFLINE, switch
 
 ANSWER_SECONDS = 15
 DOWNLOAD_SECONDS = 300

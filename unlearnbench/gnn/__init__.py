@@ -8,6 +8,7 @@ from unlearnbench.gnn.sampling import NeighbourSampler
 from unlearnbench.gnn.sparse import SparseMatrix
 from unlearnbench.gnn.training import blank_networks, train_networks
 from unlearnbench.gnn.zoo import GCN
+from unlearnbench.graph.sparse_features import SparseRows
 
 __all__ = [
     "GCN",
@@ -18,6 +19,7 @@ __all__ = [
     "Networks",
     "Noise",
     "SparseMatrix",
+    "SparseRows",
     "Stack",
     "StackedModel",
     "blank_networks",

@@ -20,10 +20,10 @@ from typing import Any
 import pluggy
 
 from unlearnbench import hookspecs
-from unlearnbench.environment import STRICT_PLUGINS, switch
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
+from unlearnbench.registry.environment import STRICT_PLUGINS, switch
 
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.registry.builtin"

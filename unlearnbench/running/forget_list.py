@@ -29,7 +29,10 @@ def read_forget(value: Any) -> Any:
         UsageError: The text or the file holds anything else; names the item.
     """
     if isinstance(value, list | tuple) and value and all(isinstance(text, str) for text in value):
-        return [one for text in value for one in read_forget(text)]
+        parts = [read_forget(text) for text in value]
+        if len({isinstance(part[0], int) for part in parts}) > 1:
+            raise UsageError("`forget` names both nodes and edges.", "Ask for one kind in a request.")
+        return [one for part in parts for one in part]
     if not isinstance(value, str):
         return value.tolist() if hasattr(value, "tolist") else value
     if value.startswith("@"):

@@ -8,6 +8,7 @@ from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
@@ -23,22 +24,24 @@ def toy_subject(
     epochs: int = 5,
     model: str = "gcn",
     catalogue: Catalogue | None = None,
+    kind: Kind = "node",
 ) -> Subject:
     """Return the subject of an audit, on a small graph.
 
     Args:
         method: A bracket, or a resolved method.
         graph: Default: `toy_graph()`.
-        forget: Share of all nodes to forget.
+        forget: Share of all nodes, or edges, to forget.
         epochs: Epochs of training.
         model: A bracket.
         catalogue: Where components are found; default: all installed plugins.
+        kind: What is forgotten.
     """
     components = catalogue or load_catalogue()
     graph = toy_graph() if graph is None else graph
     spec = resolve(components, "unlearner", method) if isinstance(method, str) else method
     cell = Cell(
-        Protocol(forget=Forget(forget)),
+        Protocol(forget=Forget(forget, kind=kind)),
         resolve(components, "dataset", "digits"),
         graph.checksum(),
         resolve(components, "model", model),

@@ -1,6 +1,6 @@
 """What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
-from unlearnbench.graph.neighbours import hop_distance, neighbours
+from unlearnbench.graph.neighbours import hop_distance, neighbours, row_entries, row_starts
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
@@ -47,6 +47,8 @@ __all__ = [
     "neighbours",
     "propagated",
     "propagation_steps",
+    "row_entries",
+    "row_starts",
     "shard_bounds",
     "smooth",
     "softmax_regression",

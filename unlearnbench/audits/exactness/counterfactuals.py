@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unlearnbench import seeds
-from unlearnbench.audits.exactness.bits import answer_differences, state_differences
+from unlearnbench.audits.exactness.bits import answer_differences, state_differences, unequal
 from unlearnbench.audits.exactness.graph_access import faults, listed, unlike
 from unlearnbench.audits.exactness.trials import Run, Trials, outcome, run_differences
 from unlearnbench.graph import Graph
@@ -61,6 +62,25 @@ def check_predict(unlearned: Run) -> Check:
     return make_check("predict", [f"predict() did work of forgetting: its {changed}"] if changed else [])
 
 
+def check_change(unlearned: Run) -> Check:
+    """Whether the request changed a bit of the parameters or of the answers over the graph without D."""
+    changed = unequal(unlearned.before, unlearned.after_asking) or unequal(unlearned.noop, unlearned.answers)
+    return make_check("change", [] if changed else ["parameters and answers are those from before the request"])
+
+
+def check_memory(never: Run | str, after: Run | str) -> Check:
+    """Whether a run that never saw D gives equal bits in a process that trained on D, and forgot it, before.
+
+    Args:
+        never: The first run, in a process of its own.
+        after: The later one.
+    """
+    if isinstance(never, str) or isinstance(after, str):
+        return Check("memory", None, "a run without the forgotten nodes fails")
+    found = run_differences(after, never)
+    return make_check("memory", [f"a later run in the same process remembers: {found[0]}"] if found else [])
+
+
 def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -> tuple[Check, dict[str, Tensor]]:
     """Check that a method keeps nothing but the shard of every retained node.
 
@@ -73,7 +93,7 @@ def check_kept(kept: Mapping[str, Tensor], retained: Tensor, request: Request) -
         if name != "partition" or value.dtype is not torch.int64 or value.dim() != 2 or value.shape[1] != 2:
             differs.append(f"{what}, which is no partition")
             continue
-        gone = torch.isin(value[:, 0], request.ids)
+        gone = torch.isin(value[:, 0], request.ids if request.kind == "node" else request.ids[:0])
         unknown = ~gone & ~torch.isin(value[:, 0], retained)
         differs += [f"{what}, with forgotten nodes: {listed(value[gone, 0].tolist())}"] if bool(gone.any()) else []
         differs += [f"{what}, with unknown ids: {listed(value[unknown, 0].tolist())}"] if bool(unknown.any()) else []
@@ -99,27 +119,16 @@ def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
 
     If not, and if `name_parts`, up to three more runs find on which of the three it depends.
     """
-    differs = outcome(lambda: trials.unlearned(exchanged(trials, CONTENT)), unlearned)
+    if trials.of_edges:
+        return Check("content", None, "an edge has no content but its ends")
+    differs = outcome(partial(_with_exchanged, trials, CONTENT), unlearned)
     if not differs:
         return Check("content", True)
     what = "content"
     if name_parts:
-        parts = [part for part in CONTENT if outcome(partial(trials.unlearned, exchanged(trials, [part])), unlearned)]
+        parts = [part for part in CONTENT if outcome(partial(_with_exchanged, trials, [part]), unlearned)]
         what = " and ".join([*[", ".join(parts[:-1])] * (len(parts) > 1), *parts[-1:]]) or "content as a whole"
     return make_check("content", [f"still depends on the {what} of forgotten nodes"], differs)
-
-
-def check_order(unlearned: Run, trials: Trials) -> Check:
-    """(s) Whether forgetting two halves of D, in either order, equals forgetting all of D at once."""
-    ids = trials.request.ids
-    if len(ids) < 2:
-        return Check("order", None, "a request of one node has no halves")
-    halves = [Request(ids[0::2]), Request(ids[1::2])]
-    differs = []
-    for name, order in (("one half after the other", halves), ("the halves exchanged", halves[::-1])):
-        found = outcome(partial(trials.unlearned, requests=order), unlearned)
-        differs += [f"{name}: {found[0]}"] if found else []
-    return make_check("order", differs)
 
 
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
@@ -151,3 +160,11 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
         new = torch.cat(pairs, dim=1)
         edges = torch.cat([edges[:, ~touches], new, new.flip(0)], dim=1)
     return Graph(x, y, edges.to(graph.edge_index.device), graph.ids, graph.num_classes)
+
+
+def _with_exchanged(trials: Trials, parts: Sequence[str]) -> Run:
+    return Run.from_plain(trials.apart(_unlearned_with_exchanged, list(parts)))
+
+
+def _unlearned_with_exchanged(trials: Trials, parts: Sequence[str]) -> dict[str, Any]:
+    return trials.unlearned(exchanged(trials, parts)).plain()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -56,6 +56,20 @@ class Log:
             ids = graph.ids.cpu()
             pairs = ids[graph.edge_index.cpu()]
         self._reads.setdefault(self._section, {})[ids.numpy().tobytes(), pairs.numpy().tobytes()] = None
+
+    def plain(self) -> dict[str, list[tuple[Tensor, Tensor]]]:
+        """Return its sections as tensors: ids of nodes, and edges as ids, of each graph."""
+        return {name: [(read.ids, read.pairs) for read in self.reads(name)] for name in self._reads}
+
+    @classmethod
+    def from_plain(cls, sections: Mapping[str, Sequence[tuple[Tensor, Tensor]]]) -> Self:
+        """Return the log whose `plain` these are."""
+        log = cls()
+        log._reads = {
+            name: dict.fromkeys((ids.numpy().tobytes(), pairs.numpy().tobytes()) for ids, pairs in graphs)
+            for name, graphs in sections.items()
+        }
+        return log
 
     def reads(self, section: str) -> list[GraphRead]:
         """Return the graphs read in a section, each once."""
@@ -125,22 +139,27 @@ def faults(
         others: The graphs that a run that never saw D read: an edge that is missing there too is
             left out by the method itself.
     """
-    gone = request.ids.cpu()
+    forgotten = request.ids.cpu()
+    gone = forgotten if request.kind == "node" else forgotten[:0, 0]
+    pairs_gone = (
+        set[tuple[int, int]]() if request.kind == "node" else _as_set(torch.cat([forgotten, forgotten.flip(1)]).t())
+    )
     true_pairs = expected.ids.cpu()[expected.edge_index.cpu()]
     true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
     nodes, of_gone, lost, surplus = (set[Any]() for _ in range(4))
     for read in reads:
         nodes |= set(read.ids[torch.isin(read.ids, gone)].tolist())
         touches = torch.isin(read.pairs, gone).any(dim=0)
-        of_gone |= _as_set(read.pairs[:, touches])
         wanted, got = _as_set(_among(true_pairs, read.ids)), _as_set(read.pairs[:, ~touches])
+        of_gone |= _as_set(read.pairs[:, touches]) | (got & pairs_gone)
+        wanted, got = wanted - pairs_gone, got - pairs_gone
         lost |= wanted - got
         surplus |= got - wanted
     for other in others:
         lost -= _as_set(_among(true_pairs, other.ids)) - _as_set(other.pairs)
     kinds = [
         (nodes, "forgotten nodes are in it"),
-        (of_gone, "edges of forgotten nodes are in it"),
+        (of_gone, "edges of forgotten nodes are in it" if request.kind == "node" else "forgotten edges are in it"),
         (lost, "edges between retained nodes are missing"),
         (surplus, "edges are in it that the graph does not have"),
     ]

@@ -93,13 +93,14 @@ def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) ->
     finds copies and whatever was computed from them. Only if that run is `exact`, deploying the same
     bits, are tensors that merely differ informative.
     """
-    truth = trials.subject.train_graph
-    own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
-    search = Search(truth, trials.request.ids, known)
-    differences = outcome(
-        lambda: trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.request.ids), inspect=search),
-        unlearned,
-    )
+    search = Search(trials.subject.train_graph, trials.gone, set())
+
+    def marked() -> Run:
+        found = trials.apart(_marked, sorted(known))
+        search.marked, search.copies, search.others = found["paths"]
+        return Run.from_plain(found["run"])
+
+    differences = outcome(marked, unlearned)
     differs = [f"with x and y of forgotten nodes overwritten: {differences[0]}"] if differences else []
     paths = [
         ("reaches the former task", search.marked),
@@ -109,6 +110,15 @@ def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) ->
     # After the request and after all queries: a path may be listed twice.
     differs += [f"{what}: {', '.join([*dict.fromkeys(some)][:_SHOWN])}" for what, some in paths if some]
     return make_check("taint", differs)
+
+
+def _marked(trials: Trials, known: list[str]) -> dict[str, Any]:
+    """Make the run whose data of D is overwritten, and search the method after the request and after all queries."""
+    truth = trials.subject.train_graph
+    own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
+    search = Search(truth, trials.gone, set(known))
+    run = trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.gone), inspect=search)
+    return {"run": run.plain(), "paths": [search.marked, search.copies, search.others]}
 
 
 def overwrite(graph: Graph, ids: Tensor) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any, NoReturn, Self
 
 import torch
 from torch import Tensor
 
+from unlearnbench import seeds
 from unlearnbench.audits.exactness.bits import answer_differences, equal_bits, state_differences
 from unlearnbench.audits.exactness.graph_access import Log, with_watched_graph
+from unlearnbench.audits.exactness.own_process import NotImportableError, in_own_process
 from unlearnbench.audits.subject import RetainedQuery, Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
+from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task, Training, View
 from unlearnbench.unlearning import Unlearner
@@ -34,6 +38,9 @@ class Run:
         log: Which graphs were read, in the sections `fit`, `unlearn` and `predict`.
         again: The answers to the same queries repeated; empty unless the run was `thorough`.
         noop: Answers before the request, over the graph without D; empty unless `thorough`.
+        kept_before: What the method kept apart from its state before the request.
+        stages: Its state, answers over the graph without all of D, and what it keeps after each of several requests
+            but the last.
     """
 
     before: Mapping[str, Tensor]
@@ -44,6 +51,19 @@ class Run:
     log: Log
     again: Mapping[str, Tensor] = field(default_factory=dict)
     noop: Mapping[str, Tensor] = field(default_factory=dict)
+    kept_before: Mapping[str, Tensor] = field(default_factory=dict)
+    stages: tuple[Self, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as dicts and lists of tensors, as `in_own_process` returns them."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return own | {"log": self.log.plain(), "stages": [stage.plain() for stage in self.stages]}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Return the run whose `plain` these are."""
+        stages = tuple(cls.from_plain(stage) for stage in values["stages"])
+        return cls(**{**values, "log": Log.from_plain(values["log"]), "stages": stages})
 
     def whole(self) -> dict[str, Tensor]:
         """Return the state and the kept partition."""
@@ -60,26 +80,82 @@ class Trials:
         # On CUDA a network's bits depend on those trained with it.
         on_cuda = subject.device.type == "cuda"
         self.training: Training = replace(subject.cell.training, one_by_one=True) if on_cuda else subject.cell.training
+        # Why the runs are made in this process; empty: each has one of its own.
+        self.why_here = ""
+        self._calls = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without what is shared with other cells: a run must depend on the cell alone.
+        subject = self.subject
+        return Trials, (Subject(subject.cell, subject.graph, subject.device, _find_nothing),)
+
+    def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what a module's function of these trials returns in a process of its own.
+
+        If another process cannot import the method, it is called here, and `why_here` says why.
+
+        Args:
+            function: It takes these trials first.
+            args: Further arguments.
+        """
+        self._calls += 1
+        if not self.why_here:
+            try:
+                return in_own_process(seeds.seed(self.task().seed, "audit", self._calls), function, self, *args)
+            except NotImportableError as error:
+                self.why_here = str(error)
+        return function(self, *args)
+
+    def apart_unlearned(self, **options: Any) -> Run:
+        """Return the run of `unlearned` with these options, made in a process of its own."""
+        return Run.from_plain(self.apart(_unlearned, options))
+
+    def apart_counterfactual(self, given: Mapping[str, Tensor], request: Request | None = None) -> Run:
+        """Return the run of `counterfactual`, made in a process of its own."""
+        return Run.from_plain(self.apart(_counterfactual, given, request))
+
+    @property
+    def of_edges(self) -> bool:
+        """Whether D are edges."""
+        return self.request.kind == "edge"
+
+    @property
+    def gone(self) -> Tensor:
+        """The ids of the forgotten nodes, int64 [t]; none if D are edges."""
+        return self.request.ids[:0, 0] if self.of_edges else self.request.ids
 
     @cached_property
     def retained(self) -> Graph:
         """The training graph without D."""
-        return self.subject.train_graph.without(self.request.ids)
+        return self.request.apply(self.subject.train_graph)
+
+    @property
+    def about(self) -> str:
+        """The name of the query about D itself."""
+        return "ends of forgotten edges" if self.of_edges else "forgotten"
 
     @cached_property
     def queries(self) -> dict[str, Query]:
-        """The queries after a request: test nodes in both views, and D as unseen nodes.
+        """The queries after a request: test nodes in both views, D, and the retained training nodes next to it.
 
-        A method that does not delete at inference is queried over the graph with D, as it would be deployed.
+        Nodes of D are unseen nodes; of edges of D the ends are asked about. A method that does not delete at
+        inference is queried over the graph with D, as it would be deployed.
         """
-        subject = self.subject
-        left = (self.retained if self.method.build().deletes_at_inference else subject.train_graph).ids
-        test = subject.query(subject.split.test, left)
-        return {
-            "test": test,
-            "test, full view": replace(test, view=View.FULL),
-            "forgotten": subject.query(self.request.ids, left),
+        subject, graph = self.subject, self.subject.train_graph
+        deletes = self.method.build().deletes_at_inference
+        left = (self.retained if deletes else graph).ids
+        touched = self.request.ids.flatten().unique()
+        near = graph.ids[hop_distance(graph.edge_index, torch.isin(graph.ids, touched), 1) == 1]
+        targets = {
+            "test": subject.split.test,
+            self.about: touched,
+            "neighbours of forgotten": near if len(near) else self.retained.ids,
         }
+        queries = {name: subject.query(ids, left) for name, ids in targets.items()}
+        if self.of_edges and deletes:
+            without = self.request.ids
+            queries = {name: replace(one, graph=one.graph.unlinked(without)) for name, one in queries.items()}
+        return {"test": queries["test"], "test, full view": replace(queries["test"], view=View.FULL), **queries}
 
     def task(self, graph: Graph | None = None, run: int = 0, side: str = "") -> Task:
         """Return the task of all training nodes, or of another graph with the same seed."""
@@ -93,8 +169,9 @@ class Trials:
         spoil: Callable[[Graph], None] | None = None,
         inspect: Inspect = lambda method: None,
         thorough: bool = False,
+        staged: bool = False,
     ) -> Run:
-        """Train on all training nodes, then unlearn.
+        """Train on all training nodes, then unlearn, in this process.
 
         Args:
             graph: The training graph, if not the true one.
@@ -102,34 +179,50 @@ class Trials:
             spoil: Called with the graph just before `unlearn`.
             inspect: Called with the method after the request, and again after all queries.
             thorough: Query also before the request, and twice after it.
+            staged: Describe what is deployed after each request but the last too.
         """
         log = Log()
         task = self.task(graph) if spoil else with_watched_graph(self.task(graph), log)
         method: Unlearner = self.method.build()
         with log.section("fit"):
             method.fit(task)
-        before = _copied(method.state())
+        before, kept_before = _copied(method.state()), _copied(method.kept())
         noop = self._asked(method, noop=True) if thorough else {}
-        for request in requests or [self.request]:
+        stages = []
+        for number, request in enumerate(requests or [self.request], start=1):
             retained = task.without(request)
             if spoil is not None:
                 spoil(task.graph)
             with log.section("unlearn"):
                 method.unlearn(request, retained)
             task = retained
+            if staged and number < len(requests):
+                stages.append(self._stage(method))
         del task, retained
         inspect(method)
         run = self._finished(method, before, log, inspect)
+        run = replace(run, kept_before=kept_before, stages=tuple(stages))
         return replace(run, noop=noop, again=self._asked(method)) if thorough else run
 
-    def counterfactual(self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None) -> Run:
-        """Train on the retained nodes alone, with a given partition; `inspect` as for `unlearned`."""
+    def counterfactual(
+        self, given: Mapping[str, Tensor], inspect: Inspect = lambda method: None, request: Request | None = None
+    ) -> Run:
+        """Train without D, with a given partition, in this process.
+
+        Args:
+            given: As in a task.
+            inspect: As for `unlearned`.
+            request: Train without this part of D alone; answers are as those of a stage.
+        """
         log = Log()
         method: Unlearner = self.method.build()
-        task = with_watched_graph(replace(self.task(self.retained), given=dict(given)), log)
+        graph = self.retained if request is None else request.apply(self.subject.train_graph)
+        task = with_watched_graph(replace(self.task(graph), given=dict(given)), log)
         with log.section("fit"):
             method.fit(task)
         inspect(method)
+        if request is not None:
+            return self._stage(method)
         return self._finished(method, {}, log, inspect)
 
     def _finished(self, method: Unlearner, before: Mapping[str, Tensor], log: Log, inspect: Inspect) -> Run:
@@ -138,13 +231,16 @@ class Trials:
         inspect(method)
         return Run(before, state, _copied(method.state()), answers, _copied(method.kept()), log)
 
+    def _stage(self, method: Unlearner) -> Run:
+        return Run({}, _copied(method.state()), {}, self._asked(method, noop=True), _copied(method.kept()), Log())
+
     def _asked(self, method: Unlearner, log: Log | None = None, noop: bool = False) -> dict[str, Tensor]:
         answers = {}
         for name, query in self.queries.items():
             if noop:
                 query = RetainedQuery(query.targets, query.view, query.graph, query.retained)
             # The graph of D as unseen nodes rightly has forgotten nodes: only the others are watched.
-            elif log is not None and name != "forgotten":
+            elif log is not None and name != self.about:
                 query = with_watched_graph(query, log)
             # With gradients, so that a method that trains in `predict` is detected instead of failing.
             with (log or Log()).section("predict"):
@@ -162,10 +258,14 @@ def attempted(run: Callable[[], Run]) -> Run | str:
         return f"fails: {type(error).__name__}: {error}"
 
 
+def outcome_of(other: Run | str, unlearned: Run) -> list[str]:
+    """Describe how `unlearned` differs from a run, or that this one fails; empty: they are equal bit for bit."""
+    return [other] if isinstance(other, str) else run_differences(unlearned, other)
+
+
 def outcome(run: Callable[[], Run], unlearned: Run) -> list[str]:
     """Describe how `unlearned` differs from a run, or that the run fails; empty: they are equal bit for bit."""
-    other = attempted(run)
-    return [other] if isinstance(other, str) else run_differences(unlearned, other)
+    return outcome_of(attempted(run), unlearned)
 
 
 def run_differences(one: Run, other: Run) -> list[str]:
@@ -173,12 +273,24 @@ def run_differences(one: Run, other: Run) -> list[str]:
     state = state_differences(one.whole(), other.whole(), one.before)
     answers = answer_differences(one.answers, other.answers)
     if answers and not state:
-        answers += ", though the state is equal"
         stale = [name for name in one.answers if name in one.noop and equal_bits(one.answers[name], one.noop[name])]
+        answers += ", though the state is equal"
         if stale:
-            answers += f", and are those from before the request ({'; '.join(stale)})"
+            answers += f", and are stale, those from before the request ({'; '.join(stale)})"
     return [text for text in (state, answers) if text]
 
 
 def _copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in state.items()}
+
+
+def _unlearned(trials: Trials, options: Mapping[str, Any]) -> dict[str, Any]:
+    return trials.unlearned(**options).plain()
+
+
+def _counterfactual(trials: Trials, given: Mapping[str, Tensor], request: Request | None) -> dict[str, Any]:
+    return trials.counterfactual(given, request=request).plain()
+
+
+def _find_nothing(name: str) -> NoReturn:
+    raise LookupError(f"A run of its own looks up no method: {name}.")

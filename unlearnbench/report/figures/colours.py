@@ -29,6 +29,9 @@ PALETTE = (
     "#D55E00",
     "#E69F00",
     "#332288",
+    "#117733",
+    "#661100",
+    "#DDCC77",
 )
 """Colours of methods that announce no look."""
 

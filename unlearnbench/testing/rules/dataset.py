@@ -9,10 +9,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from unlearnbench.datasets.base import data_root, load_graph
-from unlearnbench.environment import OFFLINE
 from unlearnbench.errors import DataError, MissingDataError, UnlearnbenchError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, protocol
+from unlearnbench.registry.environment import OFFLINE
 from unlearnbench.testing.graphs import Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.purity import reproducible, seeded_answer

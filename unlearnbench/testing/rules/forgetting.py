@@ -12,6 +12,7 @@ from unlearnbench.audits.exactness.exactness import Exactness
 from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.taint import contains_row, unique_rows
+from unlearnbench.audits.exactness.verdicts import contradiction
 from unlearnbench.errors import RefusedError
 from unlearnbench.protocol import Request
 from unlearnbench.protocol.requests import Kind
@@ -101,7 +102,7 @@ def _holds_its_claim(case: Case, toy: Toy) -> Iterator[Fault]:
             f"{check['name']}: {check['differs']}" for check in finding.details["checks"] if check["passed"] is False
         ]
         yield Fault(
-            f"It claims {finding.details['claim']} and shows {finding.verdict}. {'. '.join(failed)}.",
+            f"{contradiction(finding.details['claim'], finding.verdict)} {'. '.join(failed)}.",
             f"Fix it, or claim no more than it shows. In full: unlearnbench audit exactness --methods {case.spec.name}",
         )
 
@@ -168,7 +169,9 @@ def _reaches_every_shard(case: Case, toy: Toy) -> Iterator[Fault]:
         method.unlearn(request, retained)
         after = method.state()
         left = [shard for shard in shards if not difference(_member(before, shard), _member(after, shard))]
-        if left or not difference(before, after):
+        # Parameters that no edge has influence on are those of a training without it.
+        is_stale = not difference(before, after) and difference(after, trained(case, toy, retained).state())
+        if left or is_stale:
             what = f"the members of shards {listed(left)} are" if left else "every parameter is"
             yield Fault(
                 f"Request {number}, {f'an {kind}' if kind == 'edge' else f'a {kind}'} of each of {max(1, len(shards))}"

@@ -11,8 +11,8 @@ from command_line import command, install
 from repository import ROOT
 
 from unlearnbench.datasets import raw
-from unlearnbench.environment import OFFLINE, STRICT_PLUGINS, switch
 from unlearnbench.errors import EXIT_USAGE, UsageError
+from unlearnbench.registry.environment import OFFLINE, STRICT_PLUGINS, switch
 from unlearnbench.registry.loading import PluginError, load_catalogue
 
 __all__ = ["command", "install"]

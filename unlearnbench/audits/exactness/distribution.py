@@ -1,0 +1,76 @@
+"""The two-sample test of `exactness`, for methods whose bits differ from those of a run without D."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from unlearnbench import seeds
+from unlearnbench.audits.base import Score
+from unlearnbench.audits.exactness.trials import Trials
+from unlearnbench.audits.exactness.verdicts import APPROXIMATE, CANNOT_TELL, NONE
+from unlearnbench.audits.subject import RetainedQuery
+from unlearnbench.statistics import energy
+from unlearnbench.task import Query
+from unlearnbench.unlearning import Unlearner
+
+LEVEL = 0.05
+
+
+def by_distribution(trials: Trials, runs: int, permutations: int) -> tuple[str, Sequence[Score], list[str]]:
+    """(d) Test over many seeds whether predictions on D are nearer to retrained models' than those of `noop`."""
+    retrained_answers = trials.apart(_retrained_answers, runs)
+    answers = [*trials.apart(_answers_before_and_after, runs), retrained_answers]
+    table = torch.stack([answer for side in answers for answer in side]).double().exp().numpy()
+    if not np.isfinite(table).all():
+        return CANNOT_TELL, (), ["Some of its answers are not finite."]
+    matrix = energy.distances(table)
+    unlearned, noop, retrained = (np.arange(runs) + side * runs for side in range(3))
+    rng = np.random.default_rng(seeds.seed(trials.task().seed, "audit", "permutations"))
+    noop_p, p = (energy.differ_p(matrix, side, retrained, permutations, rng) for side in (noop, unlearned))
+    nearer = energy.nearer_p(matrix, unlearned, noop, retrained, permutations, rng)
+    of_noop, value = (energy.energy(matrix, side, retrained) for side in (noop, unlearned))
+    rejected = noop_p < LEVEL
+    score = Score(
+        measure="energy",
+        where=trials.about,
+        value=value,
+        floor=0.0,
+        controls={"noop": of_noop},
+        effect=value / of_noop if rejected and of_noop > 0 else None,
+        p=p,
+        runs=runs,
+        state="valid" if rejected else "cannot tell",
+        note=f"noop is rejected with p = {noop_p:.3g}; nearer than noop: p = {nearer:.3g}",
+    )
+    if not rejected:
+        return CANNOT_TELL, (score,), ["The untouched model cannot be told from a retrained one here."]
+    return (APPROXIMATE if nearer < LEVEL else NONE), (score,), []
+
+
+def _answer(method: Unlearner, query: Query) -> torch.Tensor:
+    return method.predict(query).detach().cpu()
+
+
+def _retrained_answers(trials: Trials, runs: int) -> list[torch.Tensor]:
+    query, answers = trials.queries[trials.about], []
+    for run in range(runs):
+        task = replace(trials.task(run=run, side="never"), graph=trials.retained)
+        answers.append(_answer(trials.subject.fit(trials.method, task), query))
+    return answers
+
+
+def _answers_before_and_after(trials: Trials, runs: int) -> list[list[torch.Tensor]]:
+    query = trials.queries[trials.about]
+    noop = RetainedQuery(query.targets, query.view, query.graph, query.retained)
+    after, before = [], []
+    for run in range(runs):
+        task = trials.task(run=run, side="told")
+        method = trials.subject.fit(trials.method, task)
+        before.append(_answer(method, noop))
+        trials.subject.forget(method, task)
+        after.append(_answer(method, query))
+    return [after, before]
