@@ -28,7 +28,16 @@ COMMANDS = [shlex.split(line)[1:] for line in FENCED if line.startswith("unlearn
 
 
 # Less than a user may ask of an audit: enough for every step to be taken, too little for a number to mean anything.
-FEW = {"runs": 2, "permutations": 19, "targets": 4, "worlds": 2, "same_seed": 1, "matched": 2, "draws": 19}
+FEW = {
+    "runs": 2,
+    "permutations": 19,
+    "shadows": 16,
+    "targets": 4,
+    "worlds": 2,
+    "same_seed": 1,
+    "matched": 2,
+    "draws": 19,
+}
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ SHORT = {
     "exactness": "exactness[runs=5,permutations=99]",
     "controls": "controls[runs=4,permutations=199]",
     "distance": "distance[runs=8,permutations=1999]",
+    "membership": "membership[shadows=16]",
     "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
     "sbm": "sbm[num_nodes=60,num_edges=120]",
 }

@@ -150,14 +150,19 @@ class Subject:
         return self.memory.get([self.place(), what], make)
 
 
-def log_probabilities(method: Unlearner, queries: Mapping[str, Query]) -> dict[str, Tensor]:
+def log_probabilities(predict: Callable[[Query], Tensor], queries: Mapping[str, Query]) -> dict[str, Tensor]:
     """Return a method's log-probabilities for several queries, float [n, C] on the CPU, by the queries' names."""
     with torch.no_grad():
-        return {name: method.predict(query).cpu() for name, query in queries.items()}
+        return {name: predict(query).cpu() for name, query in queries.items()}
 
 
 class RetainedQuery(Query):
     """A query over the retained graph that a method that still holds forgotten nodes may answer."""
+
+    @classmethod
+    def of(cls, query: Query) -> RetainedQuery:
+        """Return the same query in this form."""
+        return cls(query.targets, query.view, query.graph, query.retained)
 
     def context(self, train_ids: Tensor) -> Graph:
         """Return the graph as `Query` does, for the retained nodes of `train_ids`."""

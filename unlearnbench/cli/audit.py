@@ -30,7 +30,7 @@ def command(
     """Audit methods: NAMES are audits with commas, or all.
 
     Retrain is audited along. A larger share than a run forgets is the default: with 0.5 % of the
-    nodes no audit can tell a retrained model from an untouched one. An audit that has a record is
+    nodes few audits tell a retrained model from an untouched one. An audit that has a record is
     not made again: running the same command again goes on where it was interrupted.
 
     \b

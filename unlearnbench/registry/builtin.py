@@ -10,6 +10,7 @@ AUDITS = (
     ("exactness", "exactness.exactness:Exactness", "Is the state that of a run that never saw the data?"),
     ("controls", "distance.controls:Controls", "Which measures of forgetting can be trusted here."),
     ("distance", "distance.distance:Distance", "How far models are from retrained ones."),
+    ("membership", "membership.membership:Membership", "Can an attacker tell that a node was trained on?"),
     ("partition-leakage", "leakage.leakage:PartitionLeakage", "Does a partition tell who was there?"),
 )
 

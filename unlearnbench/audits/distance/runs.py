@@ -68,15 +68,12 @@ def _unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> Unle
     everything, left = task.graph.ids, task.without(subject.request).graph.ids
     built = subject.fit(method, task)
     near = {group: ids for group, ids in groups_of(subject).items() if group in (FORGOTTEN, TEST)}
-    before = log_probabilities(built, {group: subject.query(ids, everything, view) for group, ids in near.items()})
-    noop = _ask(subject, lambda query: built.predict(_as_retained_query(query)), left, view)
+    queries = {group: subject.query(ids, everything, view) for group, ids in near.items()}
+    before = log_probabilities(built.predict, queries)
+    noop = _ask(subject, lambda query: built.predict(RetainedQuery.of(query)), left, view)
     subject.forget(built, task)
     held = left if built.deletes_at_inference else everything
     return UnlearnedRun(before, noop, _ask(subject, built.predict, held, view))
-
-
-def _as_retained_query(query: Query) -> RetainedQuery:
-    return RetainedQuery(query.targets, query.view, query.graph, query.retained)
 
 
 def _ask(subject: Subject, predict: Callable[[Query], Tensor], held: Tensor, view: View) -> Answers:

@@ -1,0 +1,85 @@
+"""Shadow pipelines: who is trained with which nodes, and what is read from their predictions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from audit_samples import toy_subject
+
+from unlearnbench.audits.membership.shadows import confidence, draw_presence, neighbours_of, presence, run_shadows
+from unlearnbench.protocol import Request
+from unlearnbench.task import View
+
+
+def test_presence_is_balanced_in_the_first_half_and_a_coin_in_the_second() -> None:
+    drawn = draw_presence(64, 300, torch.Generator().manual_seed(0))
+    assert drawn.shape == (64, 300)
+    assert drawn[:32].sum(dim=0).tolist() == [16] * 300
+    second = drawn[32:].double()
+    assert float(second.mean()) == pytest.approx(0.5, abs=0.02)
+    assert float(second.sum(dim=0).std()) == pytest.approx(32**0.5 / 2, rel=0.15)
+    # No two nodes go together.
+    joint = torch.corrcoef(drawn.double().T) - torch.eye(300)
+    assert abs(float(joint.mean())) < 0.01
+
+
+def test_confidence_is_the_log_odds_of_the_label() -> None:
+    probabilities = torch.tensor([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25]])
+    found = confidence(probabilities.log(), torch.tensor([0, 2]))
+    assert found.exp().tolist() == pytest.approx([7 / 3, 1 / 3])
+    assert found.dtype == torch.float64
+    sure = torch.tensor([[0.0, -200.0]])
+    assert confidence(sure, torch.tensor([0])).item() == pytest.approx(200)
+
+
+def test_neighbours_are_the_retained_training_nodes_next_to_forgotten_ones() -> None:
+    subject = toy_subject("retrain", ratio=0.2)
+    (row, column), near = neighbours_of(subject)
+    forgotten, graph = subject.request.ids.tolist(), subject.train_graph
+    found = {(forgotten[at], int(near[to])) for at, to in zip(row.tolist(), column.tolist(), strict=True)}
+    expected = set()
+    for a, b in graph.ids[graph.edge_index].T.tolist():
+        expected |= {(one, other) for one, other in ((a, b), (b, a)) if one in forgotten and other not in forgotten}
+    assert found == expected
+    assert len(row) == len(expected)
+    assert sorted({other for _, other in expected}) == near.tolist()
+
+
+def test_a_pipeline_is_trained_with_its_half_and_forgets_it() -> None:
+    subject = toy_subject("noop", ratio=0.2)
+    present = presence(subject, 16)
+    found = run_shadows(subject, subject.cell.method, present, View.SHARD)
+    ids, labels = subject.request.ids, subject.graph.y[subject.graph.positions(subject.request.ids)]
+    task = subject.task(3, "membership").without(Request(ids[~present[3]]))
+    assert torch.isin(ids, task.graph.ids).tolist() == present[3].tolist()
+    built = subject.fit(subject.cell.method, task)
+    retained = subject.forget(built, task, Request(ids[present[3]])).graph.ids
+    assert set(retained.tolist()) == set(subject.train_graph.ids.tolist()) - set(ids.tolist())
+    answers = built.predict(subject.query(ids, retained))
+    assert torch.equal(found.unlearned["own"][3], confidence(answers, labels))
+    # The weights are kept: before the request, over the retained graph, noop predicts the same.
+    assert torch.equal(found.noop["own"], found.unlearned["own"])
+    (row, column), near = neighbours_of(subject)
+    rows = built.predict(subject.query(near, retained, View.FULL))
+    each = confidence(rows, subject.graph.y[subject.graph.positions(near)])
+    means = [float(each[column[row == at]].mean()) if bool((row == at).any()) else 0.0 for at in range(len(ids))]
+    assert found.unlearned["neighbours"][3].tolist() == pytest.approx(means)
+
+
+def test_after_retraining_nothing_depends_on_who_was_there() -> None:
+    subject = toy_subject("retrain", ratio=0.2)
+    some = presence(subject, 16)[:4]
+    found = run_shadows(subject, subject.cell.method, some, View.SHARD)
+    other = run_shadows(toy_subject("retrain", ratio=0.2), subject.cell.method, ~some, View.SHARD)
+    for what in ("own", "neighbours"):
+        assert torch.equal(found.unlearned[what], other.unlearned[what])
+    assert not torch.equal(found.noop["own"], other.noop["own"])
+
+
+def test_pipelines_with_all_or_none_of_the_nodes_run_too() -> None:
+    subject = toy_subject("scrub", epochs=1, ratio=0.2)
+    count = len(subject.request.ids)
+    extremes = torch.stack([torch.ones(count), torch.zeros(count)]).bool()
+    found = run_shadows(subject, subject.cell.method, extremes, View.FULL)
+    assert bool(torch.isfinite(found.unlearned["own"]).all())
+    assert torch.equal(found.noop["own"][1], found.unlearned["own"][1])
