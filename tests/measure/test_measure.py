@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from collections import namedtuple
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
-import torch
 from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 
 from unlearnbench.measure import allocator, load, machine, provenance
@@ -315,7 +315,7 @@ def test_without_git_there_is_no_commit(checkout: Path, monkeypatch: pytest.Monk
 
 def test_versions_are_those_installed() -> None:
     assert provenance.package_versions(("torch", "not-there-at-all")) == {
-        "torch": torch.__version__,
+        "torch": metadata.version("torch"),
         "not-there-at-all": None,
     }
     assert set(provenance.provenance()) == {"python", "packages", "git", "dirty"}

@@ -13,6 +13,7 @@ import torch_geometric.transforms
 from graph_samples import user_graph
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data.graph_store import EdgeLayout
 
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.own.file import File
@@ -187,3 +188,25 @@ def test_only_our_classes_are_allowed_in_files_and_the_process_keeps_its_own(tmp
     with torch.serialization.safe_globals([HeteroData]), pytest.raises(DataError, match="HeteroData; it was not run"):
         load(tmp_path / "g.pt")
     assert set(torch.serialization.get_safe_globals()) >= before - {HeteroData}
+
+
+class _Attribute:
+    """A value that is pickled as a call of `getattr`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __reduce__(self) -> Any:
+        return getattr, self.arguments
+
+
+def test_values_of_enumerations_are_read_as_older_pythons_write_them(tmp_path: Path) -> None:
+    torch.save({"x": torch.ones(2, 1), "layout": _Attribute(EdgeLayout, "COO")}, tmp_path / "g.pt")
+    assert read_torch_file(tmp_path / "g.pt")["layout"] is EdgeLayout.COO
+
+
+@pytest.mark.parametrize("arguments", [(EdgeLayout, "__class__"), (Data, "size"), (set, "pop")])
+def test_no_other_attribute_is_got(tmp_path: Path, arguments: Any) -> None:
+    torch.save({"x": _Attribute(*arguments)}, tmp_path / "g.pt")
+    with pytest.raises(DataError, match="cannot be read safely|is damaged"):
+        read_torch_file(tmp_path / "g.pt")

@@ -37,10 +37,17 @@ def _cache(*_: Any) -> dict[Any, Any]:
     return {}
 
 
+def _value_of_enumeration(enumeration: Any, name: Any) -> Any:
+    """Stand in for `getattr`, by which Python up to 3.11.3 pickles values of enumerations; nothing else is got."""
+    if enumeration not in (AttrType, EdgeLayout):
+        raise pickle.UnpicklingError("GLOBAL getattr was asked for something else than PyG's enumerations.")
+    return enumeration[name]
+
+
 ALLOWED: list[Any] = [
     Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage, AttrType, EdgeLayout, set,
     EdgeIndex, Index, SortOrder, edge_index.CatMetadata, index.CatMetadata,
-    (_cache, "collections.defaultdict"),
+    (_cache, "collections.defaultdict"), (_value_of_enumeration, "builtins.getattr"),
 ]  # fmt: skip
 _SAVE_TENSORS = "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors."
 # What to do about a class in a file, by a part of its name.
