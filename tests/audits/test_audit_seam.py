@@ -21,6 +21,8 @@ from unlearnbench.report import load_records
 from unlearnbench.report.tables.audits import audit_frame_of, audit_tables, load_audits
 from unlearnbench.running.cell import Cell
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 SAMPLE = """

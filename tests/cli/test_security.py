@@ -34,6 +34,8 @@ from unlearnbench.running.plan import make_plan
 from unlearnbench.running.progress import compute_with_bar
 from unlearnbench.running.runner import run_cell
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["command", "install"]
 
 NAMES = [

@@ -205,6 +205,7 @@ def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monk
     assert names["state"].key == names["method"].state().key
 
 
+@pytest.mark.slow
 def test_the_page_of_submitting_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_signals: None
 ) -> None:

@@ -19,6 +19,8 @@ from unlearnbench.running.plan import make_plan
 from unlearnbench.task import View
 from unlearnbench.testing.graphs import toy_task
 
+pytestmark = pytest.mark.slow
+
 CATALOGUE = load_catalogue()
 MODELS = CATALOGUE.names("model")
 EMPTY = torch.empty(2, 0, dtype=torch.int64)

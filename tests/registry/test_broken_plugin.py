@@ -171,6 +171,7 @@ def test_an_entry_point_that_names_no_module_is_named(install: Write, tmp_path: 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_search_path_may_hold_what_is_no_text(
     command: Any, install: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

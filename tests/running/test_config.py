@@ -83,6 +83,7 @@ def test_every_option_of_the_table_is_a_flag_and_a_key_of_a_run_file(tmp_path: P
     assert make_config(values) == make_config({})
 
 
+@pytest.mark.slow
 def test_no_progress_is_shown_where_none_is_wanted(install: Write, tmp_path: Path, capsys: Any) -> None:
     install("ub-toys", TOYS)
     arguments = ("run", "-m", "steady", *SMALL, "--no-reference", "--out", str(tmp_path))

@@ -39,7 +39,7 @@ def _cache(*_: Any) -> dict[Any, Any]:
 
 def _value_of_enumeration(enumeration: Any, name: Any) -> Any:
     """Stand in for `getattr`, by which Python up to 3.11.3 pickles values of enumerations; nothing else is got."""
-    if enumeration not in (AttrType, EdgeLayout):
+    if enumeration not in (AttrType, EdgeLayout, SortOrder):
         raise pickle.UnpicklingError("GLOBAL getattr was asked for something else than PyG's enumerations.")
     return enumeration[name]
 
