@@ -105,9 +105,10 @@ def test_no_method_makes_a_table_of_all_pairs(name: str) -> None:
 @pytest.mark.parametrize("name", CATALOGUE.names("metric"))
 def test_no_metric_makes_a_table_of_all_pairs(name: str) -> None:
     metric: Metric = resolve(CATALOGUE, "metric", name).build()
-    said = torch.log_softmax(torch.randn(NODES, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    classes = metric.num_classes or 5
+    predicted = torch.log_softmax(torch.randn(NODES, classes, generator=torch.Generator().manual_seed(0)), dim=1)
     with Made() as made:
-        metric.score(torch.arange(NODES) % 5, said)
+        metric.score(torch.arange(NODES) % classes, predicted)
     assert made.largest <= PER_NODE * NODES, made.where
 
 
