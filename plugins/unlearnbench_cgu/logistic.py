@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unlearnbench.unlearning import conjugate_gradients, minimised
+
 # Bound on the Lipschitz constant of the second derivative of -log sigmoid, as in the paper.
 GAMMA = 0.25
 
@@ -60,20 +62,9 @@ def solve(weights: Tensor, rows: Tensor, lam: float, target: Tensor, tolerance: 
         target: float64 [F, C].
         tolerance: Norm of the residual of a column relative to the column.
     """
-    answer, residual = torch.zeros_like(target), target.clone()
-    direction, square = residual.clone(), residual.square().sum(dim=0)
-    goal = tolerance**2 * square
-    for _ in range(10 * len(target)):
-        active = square > goal
-        if not bool(active.any()):
-            break
-        image = product(weights, rows, lam, direction)
-        length = torch.where(active, square / (direction * image).sum(dim=0), 0.0)
-        answer += length * direction
-        residual -= length * image
-        former, square = square, residual.square().sum(dim=0)
-        direction = residual + torch.where(active, square / former, 0.0) * direction
-    return answer
+    return conjugate_gradients(
+        lambda direction: product(weights, rows, lam, direction), target, tolerance, 10 * len(target)
+    )
 
 
 def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor, int]:
@@ -82,23 +73,7 @@ def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor
     Returns:
         The weights, float64 [F, C], and the number of steps.
     """
-    weights = torch.zeros_like(noise, requires_grad=True)
-    optimiser = torch.optim.LBFGS(
-        [weights],
-        max_iter=1000,
-        tolerance_grad=1e-10,
-        tolerance_change=0,
-        history_size=20,
-        line_search_fn="strong_wolfe",
-    )
-
-    def closure() -> Tensor:
-        value = loss(weights, rows, y, lam, noise)
-        (weights.grad,) = torch.autograd.grad(value, weights)
-        return value
-
-    optimiser.step(closure)
-    return weights.detach().clone(), int(optimiser.state[weights]["n_iter"])
+    return minimised(lambda weights: loss(weights, rows, y, lam, noise), torch.zeros_like(noise), 1000, 1e-10)
 
 
 def residual_bound(rows: Tensor, step: Tensor) -> float:

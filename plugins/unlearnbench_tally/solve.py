@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unlearnbench.gnn import SparseMatrix
+from unlearnbench.unlearning import conjugate_gradients
 from unlearnbench_tally.sums import class_weights
 
 # Penalties that cross-validation chooses from, relative to rows of length one.
@@ -82,7 +82,8 @@ def from_rows(
         return centred + ridge * direction
 
     cross = transposed @ (of_node * hot) - torch.outer(mean, totals)
-    solved = _conjugate_gradients(product, torch.cat([cross, probe[:, None]], dim=1))
+    target = torch.cat([cross, probe[:, None]], dim=1)
+    solved = conjugate_gradients(product, target, _TOLERANCE, _MOST_STEPS)
     weight, freedom = solved[:, :-1], probe.numel() - ridge * (probe @ solved[:, -1])
     errors = rows @ weight - mean @ weight - (hot - totals / count)
     return _head(weight, mean, totals / count, (of_node * errors.square()).sum(), count, freedom)
@@ -107,21 +108,3 @@ def _cross_validated(gram: Tensor, cross: Tensor, variation: Tensor, count: Tens
         return float(residual / share.clamp(min=_LEAST_SHARE).square())
 
     return min(GRID, key=criterion)
-
-
-def _conjugate_gradients(product: Callable[[Tensor], Tensor], target: Tensor) -> Tensor:
-    """Solve for all columns side by side."""
-    solved, residual = torch.zeros_like(target), target.clone()
-    direction, square = residual.clone(), residual.square().sum(dim=0)
-    goal = _TOLERANCE**2 * square
-    for _ in range(_MOST_STEPS):
-        active = square > goal
-        if not bool(active.any()):
-            break
-        image = product(direction)
-        length = torch.where(active, square / (direction * image).sum(dim=0), 0.0)
-        solved += length * direction
-        residual -= length * image
-        former, square = square, residual.square().sum(dim=0)
-        direction = residual + torch.where(active, square / former, 0.0) * direction
-    return solved

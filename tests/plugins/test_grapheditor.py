@@ -4,18 +4,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cell_samples import GRAPH, cell, surroundings
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from method_samples import answers, fitted, same, setting
+from method_samples import (
+    check_any_model_but_sgc_is_refused,
+    check_nothing_is_held,
+    check_predictions_are_pure,
+    fitted,
+    same,
+    setting,
+)
 
 from unlearnbench.api.run import run
-from unlearnbench.audits.exactness.reach import reachable_tensors
-from unlearnbench.errors import RefusedError, UsageError
+from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Request
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
-from unlearnbench.running.runner import run_cell
 from unlearnbench.testing.graphs import toy_graph, toy_task
 from unlearnbench.unlearning import Claim, propagated
 from unlearnbench_grapheditor import ridge
@@ -180,24 +184,12 @@ def test_nothing_of_the_request_is_held_and_predictions_are_log_probabilities(br
     task = replace(task, model=resolve(load_catalogue(), "model", "sgc"))
     method = fitted(bracket, task)
     retained = serve(method, task, [request])
-    constants = task.graph.induced(request.ids).x
-    constants = constants[constants > 0].double()
-    for tensor in reachable_tensors(method):
-        assert not bool(torch.isin(tensor.double(), request.ids.double()).any())
-        assert not bool(torch.isin(tensor.double(), constants).any())
-    before = method.state()
-    for answer in answers(method, graph, retained):
-        assert answer.dtype is torch.float32
-        torch.testing.assert_close(answer.exp().sum(dim=1), torch.ones(len(answer)))
-    assert same(before, method.state()) == []
+    check_nothing_is_held(method, task, request)
+    check_predictions_are_pure(method, graph, retained)
 
 
 def test_any_model_but_sgc_is_refused_before_training():
-    with pytest.raises(RefusedError, match="no use for the model 'gcn'"):
-        fitted("graph-editor", toy_task())
-    record, _, _ = run_cell(cell("graph-editor"), GRAPH, surroundings())
-    assert record.status == "refused"
-    assert "--models sgc" in record.notes[0]
+    check_any_model_but_sgc_is_refused("graph-editor")
 
 
 @pytest.mark.parametrize("parameter", ["lam=0", "lam=-1", "lam=inf", "lam=nan", "finetune=-1", "normalisation=max"])

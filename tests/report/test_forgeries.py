@@ -15,17 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import SHARDS, SMALL, command, install
+from command_line import SHARDS, SMALL, command, install, of_committed_source
 
 from unlearnbench.measure.digests import predictions_digest
 from unlearnbench.measure.machine import STABLE, machine_id
-from unlearnbench.measure.provenance import provenance
 from unlearnbench.records import record as records
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.report.publish import recompute as recomputing
 from unlearnbench.report.publish.grids import grid_problems
 from unlearnbench.report.publish.submitted import NOTES
-from unlearnbench.running import plan as planning
 from unlearnbench.running.backends.processes import record_lost
 from unlearnbench.running.cell import key_of
 
@@ -51,15 +49,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mine(command: Any, made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def mine(command: Any, made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a results folder: Retrain, sisa and steady, two repetitions each, made from committed source."""
-    if not (made / "mine").exists():
-        monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
-        assert command(*RUN).code == 0
-        shutil.copytree(tmp_path / "mine", made / "mine")
-    else:
-        shutil.copytree(made / "mine", tmp_path / "mine")
-    return tmp_path / "mine"
+    return of_committed_source(command, RUN, made, monkeypatch)
 
 
 def path_of(folder: Path, method: str = "sisa", repetition: int = 0) -> Path:

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ONCE, SHARDS, command, files_of, install, records_of
+from command_line import ONCE, SHARDS, command, files_of, install, of_committed_source, records_of
 
-from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report.publish.recompute import compare
-from unlearnbench.running import plan as planning
 from unlearnbench.running.cell_codec import cell_of_record, json_differences
 
 pytestmark = pytest.mark.slow
@@ -31,15 +29,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mine(command: Any, made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def mine(command: Any, made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a results folder of three records, Retrain's too, made from source that is committed."""
-    if not (made / "mine").exists():
-        monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
-        assert command(*RUN).code == 0
-        shutil.copytree(tmp_path / "mine", made / "mine")
-    else:
-        shutil.copytree(made / "mine", tmp_path / "mine")
-    return tmp_path / "mine"
+    return of_committed_source(command, RUN, made, monkeypatch)
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:

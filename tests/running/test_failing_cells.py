@@ -19,7 +19,7 @@ from misbehaving_samples import MISBEHAVING
 from plugin_samples import Write
 
 import unlearnbench
-from unlearnbench.running.backends.processes import OUTER
+from unlearnbench.measure.request_time import HARNESS_PHASES
 
 __all__ = ["command", "install"]
 
@@ -255,7 +255,7 @@ def test_records_of_isolated_cells_equal_the_others_but_for_times(bad: Any, tmp_
         assert other.provenance["isolated"] is True
         assert other.provenance["backend"] == "serial"
         assert other.provenance["scored_outside"] is True
-        outer = sum(row["seconds"] for row in other.phases if row["name"] in OUTER)
+        outer = sum(row["seconds"] for row in other.phases if row["name"] in HARNESS_PHASES)
         assert other.provenance["process_seconds"] > outer
         more = {"isolated", "scored_outside", "process_seconds"}
         assert other.provenance.keys() == record.provenance.keys() | more

@@ -109,3 +109,8 @@ def test_a_million_ids_are_compared_a_few_times_each(tmp_path: Path) -> None:
     assert compared["equal"] <= 3 * 20_000
     many = write(tmp_path, "ids.npy", np.arange(10**6))
     assert make_config({"forget": many}).forget_amount().number_of(0) == 10**6
+
+
+def test_a_file_of_no_ids_adds_nothing_to_others(tmp_path: Path) -> None:
+    empty = write(tmp_path, "empty.json", "[]")
+    assert read_forget([empty, "3,8"]) == [3, 8]

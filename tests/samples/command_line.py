@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ import pytest
 from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import main
+from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record, read_record
+from unlearnbench.running import plan as planning
 
 __all__ = ["install"]
 
@@ -62,6 +65,18 @@ def command(
 
     yield run
     signal.signal(signal.SIGTERM, before)
+
+
+def of_committed_source(command: Any, arguments: Sequence[str], made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the results folder `mine` where the command runs, as from source that is committed; once, then copy it."""
+    mine = Path("mine").absolute()
+    if (made / "mine").exists():
+        shutil.copytree(made / "mine", mine)
+    else:
+        monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
+        assert command(*arguments).code == 0
+        shutil.copytree(mine, made / "mine")
+    return mine
 
 
 def records_of(out: Path) -> dict[tuple[str, int], Record]:

@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
+from cell_samples import GRAPH, cell, surroundings
 
+from unlearnbench.audits.exactness.reach import reachable_tensors
+from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import View, make_query
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -57,3 +62,30 @@ def answers(method, graph, retained):
 def same(a, b):
     assert a.keys() == b.keys()
     return [name for name in a if not torch.equal(a[name], b[name])]
+
+
+def check_nothing_is_held(method, task, request):
+    """Check that neither ids nor features of the request can be reached from the method."""
+    constants = task.graph.induced(request.ids).x
+    constants = constants[constants > 0].double()
+    for tensor in reachable_tensors(method):
+        assert not bool(torch.isin(tensor.double(), request.ids.double()).any())
+        assert not bool(torch.isin(tensor.double(), constants).any())
+
+
+def check_predictions_are_pure(method, graph, retained):
+    """Check that predictions are float32 log-probabilities and change no state."""
+    before = method.state()
+    for answer in answers(method, graph, retained):
+        assert answer.dtype is torch.float32
+        torch.testing.assert_close(answer.exp().sum(dim=1), torch.ones(len(answer)))
+    assert same(before, method.state()) == []
+
+
+def check_any_model_but_sgc_is_refused(name):
+    """Check that a linear method refuses other models before training, alone and as a cell."""
+    with pytest.raises(RefusedError, match="no use for the model 'gcn'"):
+        fitted(name, toy_task())
+    record, _, _ = run_cell(cell(name), GRAPH, surroundings())
+    assert record.status == "refused"
+    assert "--models sgc" in record.notes[0]

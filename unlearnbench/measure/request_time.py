@@ -8,6 +8,11 @@ from typing import Any
 
 Phases = Iterable[Mapping[str, Any]]
 
+# The phases of a cell, one after the other; all others are inside them.
+HARNESS_PHASES = (
+    *("fit", "evaluate", "unlearn", "state-first", "state-second", "evaluate"),
+    *("predict-first", "predict-second", "predict-full", "evaluate"),
+)
 CHARGED = ("unlearn", "state-first", "predict-first")
 # A call after the request that takes this share of the first training, and so many seconds, may be a training.
 LIKE_TRAINING = 0.5

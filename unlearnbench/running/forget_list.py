@@ -30,7 +30,7 @@ def read_forget(value: Any) -> Any:
     """
     if isinstance(value, list | tuple) and value and all(isinstance(text, str) for text in value):
         parts = [read_forget(text) for text in value]
-        if len({isinstance(part[0], int) for part in parts}) > 1:
+        if len({isinstance(part[0], int) for part in parts if part}) > 1:
             raise UsageError("`forget` names both nodes and edges.", "Ask for one kind in a request.")
         return [one for part in parts for one in part]
     if not isinstance(value, str):

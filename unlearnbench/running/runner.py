@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unlearnbench import seeds
@@ -15,7 +16,14 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
-from unlearnbench.measure.digests import digests, is_finite, predictions_digest, relative_change
+from unlearnbench.measure.digests import (
+    changed_names,
+    digests,
+    is_finite,
+    members_of,
+    predictions_digest,
+    relative_change,
+)
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.metrics.scoring import Scores, one_class_notes, score
 from unlearnbench.protocol import Request, protocol
@@ -53,7 +61,9 @@ def cell_data(cell: Cell, graph: Graph) -> protocol.RepetitionData:
     return protocol.repetition_data(cell.protocol, graph, cell.seed, cell.dataset_identity, cell.repetition)
 
 
-def score_arrays(arrays: Arrays, data: protocol.RepetitionData, metrics: Sequence[Spec]) -> tuple[Scores, list[str]]:
+def score_arrays(
+    arrays: Mapping[str, NDArray[Any]], data: protocol.RepetitionData, metrics: Sequence[Spec]
+) -> tuple[Scores, list[str]]:
     """Score the stored predictions of a cell: see `score`."""
     graph, split = data.graph, data.split
     labels = {part: graph.y[graph.positions(ids)] for part, ids in (("test", split.test), ("val", split.val))}
@@ -141,11 +151,11 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         f"{call} took {seconds:.4f} s, fit() {fit:.4f} s: it may train anew what unlearn() left undone."
         for call, seconds, fit in answers_like_training(meter.phases)
     ]
-    changed = sorted(k for k in {*digests_before, *digests_after} if digests_before.get(k) != digests_after.get(k))
+    changed = changed_names(digests_before, digests_after)
     outcome.fields["digests"] = {
         "before": digests_before,
         "after": digests_after,
-        "members_changed": [int(k.split("/")[1]) for k in changed if k.startswith("members/")],
+        "members_changed": members_of(changed),
         "relative_change": relative_change(before, after),
         "unchanged": not changed,
     }

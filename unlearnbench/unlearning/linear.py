@@ -1,7 +1,8 @@
-"""What methods with a linear model share: propagated features, the rows a request changes, softmax regression."""
+"""What methods with a linear model share: propagated features, the rows a request changes, and solvers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -98,20 +99,66 @@ def softmax_regression(rows: Tensor, labels: Tensor, start: Tensor, penalty: flo
     Returns:
         The weights, float64 [F, C], and the number of steps taken.
     """
+
+    def loss(weights: Tensor) -> Tensor:
+        return functional.cross_entropy(rows @ weights, labels) + penalty / 2 * weights.square().sum()
+
+    return minimised(loss, start, steps, 1e-9)
+
+
+def minimised(loss: Callable[[Tensor], Tensor], start: Tensor, steps: int, tolerance: float) -> tuple[Tensor, int]:
+    """Minimise a smooth function of weights by L-BFGS.
+
+    Args:
+        loss: Float [F, C] to a scalar.
+        start: float64 [F, C].
+        steps: The largest number of steps.
+        tolerance: The largest entry of the gradient at which to stop.
+
+    Returns:
+        The weights, float64 [F, C], and the number of steps taken.
+    """
     weights = start.clone().requires_grad_()
     optimiser = torch.optim.LBFGS(
         [weights],
         max_iter=steps,
-        tolerance_grad=1e-9,
+        tolerance_grad=tolerance,
         tolerance_change=0,
         history_size=20,
         line_search_fn="strong_wolfe",
     )
 
     def closure() -> Tensor:
-        loss = functional.cross_entropy(rows @ weights, labels) + penalty / 2 * weights.square().sum()
-        (weights.grad,) = torch.autograd.grad(loss, weights)
-        return loss
+        value = loss(weights)
+        (weights.grad,) = torch.autograd.grad(value, weights)
+        return value
 
     optimiser.step(closure)
     return weights.detach().clone(), int(optimiser.state[weights]["n_iter"])
+
+
+def conjugate_gradients(product: Callable[[Tensor], Tensor], target: Tensor, tolerance: float, most: int) -> Tensor:
+    """Solve A x = target for all columns side by side, by conjugate gradients from zero.
+
+    Rounding may stop it before the tolerance is reached; the caller must check the residual where it matters.
+
+    Args:
+        product: Multiplies each column of a float64 [F, C] by its symmetric positive definite matrix.
+        target: float64 [F, C].
+        tolerance: Norm of the residual of a column relative to the column.
+        most: The largest number of steps.
+    """
+    solved, residual = torch.zeros_like(target), target.clone()
+    direction, square = residual.clone(), residual.square().sum(dim=0)
+    goal = tolerance**2 * square
+    for _ in range(most):
+        active = square > goal
+        if not bool(active.any()):
+            break
+        image = product(direction)
+        length = torch.where(active, square / (direction * image).sum(dim=0), 0.0)
+        solved += length * direction
+        residual -= length * image
+        former, square = square, residual.square().sum(dim=0)
+        direction = residual + torch.where(active, square / former, 0.0) * direction
+    return solved

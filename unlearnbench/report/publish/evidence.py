@@ -14,8 +14,7 @@ from unlearnbench.component import canonical_json
 from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.measure.digests import predictions_digest
-from unlearnbench.metrics.scoring import score
+from unlearnbench.measure.digests import changed_names, members_of, predictions_digest
 from unlearnbench.protocol import protocol
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
@@ -24,6 +23,7 @@ from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.lookup import available_metrics, load_graphs
+from unlearnbench.running.runner import cell_data, score_arrays
 from unlearnbench.running.settings import base_seed
 
 
@@ -74,8 +74,7 @@ class Graphs:
         graph = self.of(cell)
         setting = canonical_json([cell.protocol.canonical(), cell.dataset_label, cell.seed, cell.repetition])
         if setting not in self._data:
-            name = cell.dataset_identity
-            self._data[setting] = protocol.repetition_data(cell.protocol, graph, cell.seed, name, cell.repetition)
+            self._data[setting] = cell_data(cell, graph)
         return self._data[setting]
 
 
@@ -155,15 +154,7 @@ class Evidence:
             return f"{name} beside it holds other predictions than its `predictions_digest` says."
         if record.status != "ok":
             return ""
-        answers = {
-            (moment, part, view): torch.from_numpy(array)
-            for key, array in arrays.items()
-            if key.count("/") == 2
-            for moment, part, view in [key.split("/")]
-        }
-        graph = data.graph
-        labels = {part: graph.y[graph.positions(getattr(data.split, part))] for part in ("test", "val")}
-        scores = score(answers, labels, self._metrics)[0]
+        scores, _ = score_arrays(arrays, data, self._metrics)
         for metric, views in record.metrics.items():
             for view, moments in views.items():
                 for moment, value in moments.items():
@@ -184,10 +175,11 @@ def digest_problem(record: Record) -> str:
             return f"it has no digests of the parameters {moment} the request."
     assert isinstance(before, dict)
     assert isinstance(after, dict)
-    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    members = [int(name.split("/")[1]) for name in changed if name.startswith("members/")]
+    changed = changed_names(before, after)
     change = record.digests.get("relative_change")
-    if record.digests.get("unchanged") is not (not changed) or record.digests.get("members_changed") != members:
+    if record.digests.get("unchanged") is not (not changed) or record.digests.get("members_changed") != members_of(
+        changed
+    ):
         return "its digests and what it says of changed members contradict each other."
     if not changed and change:
         return f"no digest changed, and digests.relative_change is {change}."

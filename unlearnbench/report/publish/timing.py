@@ -9,15 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from unlearnbench.measure.load import Load
-from unlearnbench.measure.request_time import request_seconds
+from unlearnbench.measure.request_time import HARNESS_PHASES, request_seconds
 from unlearnbench.records.record import Record
 from unlearnbench.running.outcome import SERIAL
 
-# The order in which the harness runs the phases of a cell.
-ORDER = (
-    *("fit", "evaluate", "unlearn", "state-first", "state-second", "evaluate"),
-    *("predict-first", "predict-second", "predict-full", "evaluate"),
-)
 # No step of a network is faster than this, on any device.
 STEP_SECONDS = 1e-6
 EARLIEST = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -46,15 +41,15 @@ def outermost_seconds(record: Record) -> tuple[float, ...]:
 
 
 def _is_outermost(record: Record, name: str) -> bool:
-    return name in ORDER or (record.is_audit and "/" not in name)
+    return name in HARNESS_PHASES or (record.is_audit and "/" not in name)
 
 
 def _phase_problem(record: Record) -> str:
     names = tuple(phase["name"] for phase in record.phases)
     if record.is_audit or record.status == "refused":
         return ""
-    if tuple(name for name in names if name in ORDER) != ORDER:
-        return f"its phases are not those of a cell: {', '.join(ORDER)}."
+    if tuple(name for name in names if name in HARNESS_PHASES) != HARNESS_PHASES:
+        return f"its phases are not those of a cell: {', '.join(HARNESS_PHASES)}."
     if any("failed" in phase for phase in record.phases):
         return "a phase of it failed, and yet it has an outcome."
     charged, phases = record.unlearn_seconds, request_seconds(record.phases)

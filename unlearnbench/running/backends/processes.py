@@ -25,6 +25,7 @@ from time import perf_counter
 from typing import IO, Any
 
 from unlearnbench.errors import StoppedError, UnlearnbenchError
+from unlearnbench.measure.request_time import HARNESS_PHASES
 from unlearnbench.records.record import Record, Status
 from unlearnbench.records.store import Store
 from unlearnbench.running.backends.order import CellOrder
@@ -38,8 +39,6 @@ from unlearnbench.running.runner import cell_data, score_arrays
 WORKER = "unlearnbench.running.backends.worker"
 # How long a process that ran out of time has to write its traceback.
 TRACEBACK_SECONDS = 5.0
-# The phases that follow one another; all others are inside them.
-OUTER = ("fit", "evaluate", "unlearn", "state-first", "state-second", "predict-first", "predict-second", "predict-full")
 Received = tuple[Record, Arrays | None]
 # How much of a process's output is kept and shown.
 OUTPUT_BYTES = 100_000
@@ -207,7 +206,7 @@ def _computed(plan: Plan, cell: Cell, processes: Processes) -> tuple[Ended, Rece
         return ended, received
     record, arrays = received
     metrics, problems = score_arrays(arrays or {}, data, plan.context.metrics)
-    outer = math.fsum(row.get("seconds") or 0 for row in record.phases if row["name"] in OUTER)
+    outer = math.fsum(row.get("seconds") or 0 for row in record.phases if row["name"] in HARNESS_PHASES)
     if outer > seconds:
         problems.append(f"Its phases sum to {outer:.3f} s, but its process took {seconds:.3f} s: its times are wrong.")
     fields = {
