@@ -7,7 +7,7 @@ from typing import Any
 
 from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_and_report
-from unlearnbench.running.config import make_config
+from unlearnbench.running.config import make_configs
 from unlearnbench.running.execute import execute
 from unlearnbench.running.plan import make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress, is_notebook
@@ -28,7 +28,8 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
         UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
-    config = make_config({"methods": methods, **settings}, "unlearnbench.run")
-    plan = take_shard(make_plan(config, load_and_report(config.disable_plugins)), config.shard)
+    configs = make_configs({"methods": methods, **settings}, "unlearnbench.run")
+    first = configs[0]
+    plan = take_shard(make_plan(configs, load_and_report(first.disable_plugins)), first.shard)
     shown = is_notebook() if progress is None else progress
     return execute_with_progress(plan) if shown else execute(plan)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
 # Readers of options that may be repeated.
-LISTS = {"integers", "texts", "assignments"}
+LISTS = {"integers", "shares", "texts", "assignments"}
 # Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
 ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 
@@ -125,7 +125,7 @@ def given_values(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: Options contradict each other, or the run file is wrong.
     """
-    from unlearnbench.running.config import make_config, read_run_file
+    from unlearnbench.running.config import make_configs, read_run_file
 
     options_given = {key: value for key, value in given.items() if value is not None and value not in ((), {})}
     file, assigned = options_given.pop("config", None), options_given.pop("set", {})
@@ -139,7 +139,7 @@ def given_values(given: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if file is not None:
         values = read_run_file(file)
-        make_config(values, f"Run file {file}")
+        make_configs(values, f"Run file {file}")
         replaced = {key for group in ALTERNATIVES if group & options_given.keys() for key in group}
         values = {key: value for key, value in values.items() if key not in replaced}
     values |= options_given

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from typing_extensions import override
 
 from unlearnbench.errors import UsageError, unknown_name
+
+N = TypeVar("N", int, float)
 
 
 class Command(click.Command):
@@ -59,15 +61,24 @@ def width_of_tables() -> int | None:
 
 def integers(context: Any, parameter: click.Parameter, texts: tuple[str, ...]) -> list[int] | None:
     """Read whole numbers separated by commas; an option that is repeated adds to them."""
-    if not texts:
-        return None
+    return _numbers(parameter, texts, int, "a whole number", "3,4") if texts else None
+
+
+def shares(context: Any, parameter: click.Parameter, texts: tuple[str, ...]) -> list[float] | None:
+    """Read numbers separated by commas; an option that is repeated adds to them."""
+    return _numbers(parameter, texts, float, "a number", "0.005,0.05") if texts else None
+
+
+def _numbers(
+    parameter: click.Parameter, texts: tuple[str, ...], kind: Callable[[str], N], what: str, example: str
+) -> list[N]:
     numbers = []
     for text, item in _items(texts):
         try:
-            numbers.append(int(item))
+            numbers.append(kind(item))
         except ValueError:
             raise UsageError(
-                f"{parameter.opts[0]} {text}: {item.strip()!r} is not a whole number.", "Example: 3,4"
+                f"{parameter.opts[0]} {text}: {item.strip()!r} is not {what}.", f"Example: {example}"
             ) from None
     return numbers
 

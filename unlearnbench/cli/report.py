@@ -165,7 +165,7 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
             page = write_page(results, frame, audits, html, source)
         print(page)
     if figures:
-        for path in write_figures(frame, figures):
+        for path in write_figures(frame, figures, _audits(results)):
             print(str(path))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from unlearnbench.cli import options
-from unlearnbench.cli.grid import given_values, grid, options_of_run_alone, settings
+from unlearnbench.cli.grid import given_values, grid, options_of_run_alone
 
 
 @click.command("run", cls=options.Command, short_help="Run methods on datasets and print tables.")
@@ -44,7 +44,11 @@ def command(
     from unlearnbench.cli.running import run_with_progress
 
     if experiment is None:
-        return run_with_progress([settings(given)], dry_run, tolerate_failures, as_json=as_json)
+        from unlearnbench.running.config import make_configs
+
+        grids = make_configs(given_values(given), "The command line")
+        tables = ["summary"] if len(grids) == 1 else ["sweep"]
+        return run_with_progress(grids, dry_run, tolerate_failures, tables, as_json)
     from unlearnbench.experiments import configs, find_experiment
     from unlearnbench.registry.loading import load_catalogue
 

@@ -13,7 +13,7 @@ from typing import Any
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.catalogue import Catalogue, reason_of
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.running.config import RunConfig, make_config
+from unlearnbench.running.config import RunConfig, make_configs
 
 _AXES = ("datasets", "models")
 
@@ -94,5 +94,5 @@ def configs(experiment: Experiment, given: Mapping[str, Any]) -> list[RunConfig]
         if "seeds" in given:
             values.pop("repetitions", None)
         if all(values[axis] for axis in _AXES):
-            found.append(make_config(values, f"Experiment {experiment.name}"))
+            found += make_configs(values, f"Experiment {experiment.name}")
     return found

@@ -27,6 +27,7 @@ TABLES = (
     ("poison", "How much forgetting wrong nodes brings back."),
     ("factorial", "Every partitioner with every aggregator."),
     ("cost", "Stages, and time against the number of deletions."),
+    ("sweep", "F1, time and forgetting against how much is forgotten."),
     ("audits", "Verdicts and scores of the audits."),
 )
 
@@ -91,5 +92,5 @@ def register_audits(register: Register) -> None:
 def register_tables(register: Register) -> None:
     """Announce the tables that any records can give."""
     for name, summary in TABLES:
-        reads = "audits" if name == "audits" else "records"
+        reads = {"audits": "audits", "sweep": "both"}.get(name, "records")
         register(name, f"unlearnbench.report.tables.core:{name}", summary=summary, reads=reads)

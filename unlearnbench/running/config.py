@@ -22,6 +22,9 @@ from unlearnbench.running.forget_list import read_forget
 from unlearnbench.running.options import MAX_CELLS, OPTIONS, Name, RunOptions
 from unlearnbench.task import Training
 
+AMOUNTS = ("forget_ratio", "forget_count")
+"""The settings of which a run may have several values: one grid each."""
+
 
 @dataclass(config=ConfigDict(extra="forbid"), frozen=True, kw_only=True)
 class RunConfig(RunOptions):
@@ -120,8 +123,8 @@ class RunConfig(RunOptions):
                     "Cells are then computed in this process, and members on the workers: leave one of them out.",
                 )
 
-    def check_size(self, source: str) -> None:
-        """Check that the grid is not too large, before anything is multiplied out.
+    def check_size(self, source: str, amounts: int = 1) -> None:
+        """Check that the grid, for so many amounts to forget, is not too large, before anything is multiplied out.
 
         Raises:
             UsageError: It has more than `MAX_CELLS` cells; names the number of points on each axis.
@@ -129,6 +132,7 @@ class RunConfig(RunOptions):
         repetitions = self.repetitions if self.seeds is None else len(self.seeds)
         axes = {"datasets": self.datasets, "models": self.models, "methods": self.methods}
         sizes = {**{name: grid.count(names) for name, names in axes.items()}, "repetitions": repetitions}
+        sizes |= {} if amounts == 1 else {"amounts to forget": amounts}
         # An axis without points is reported later: the others must be bounded too.
         cells = math.prod(max(1, size) for size in sizes.values())
         if cells > MAX_CELLS:
@@ -209,6 +213,11 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
         raise UsageError(f"{source}: unknown key {unknown[0]!r}.", f"{guess}Known: {', '.join(OPTIONS)}.")
     if values.get("seeds") is not None and "repetitions" in values:
         raise UsageError(f"{source}: seeds and repetitions are both given.", "Use one of them.")
+    for key in AMOUNTS:
+        if isinstance(values.get(key), list | tuple):
+            if len(values[key]) != 1:
+                raise UsageError(f"{source}: `{key}` names several amounts.", "Several are for `unlearnbench run`.")
+            values = {**values, key: values[key][0]}
     settings = values.get("set")
     if isinstance(settings, Mapping):
         values = {**values, "set": dict(_flat(settings))}
@@ -225,6 +234,27 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
     config.poison()
     config.check_backend()
     return config
+
+
+def make_configs(values: Mapping[str, Any], source: str = "the settings") -> list[RunConfig]:
+    """Check settings as `make_config` does, where several amounts to forget (a list) make one grid each.
+
+    Raises:
+        UsageError: As `make_config`; an empty list, or an amount that is named twice.
+    """
+    lists = {key: list(values[key]) for key in AMOUNTS if isinstance(values.get(key), list | tuple)}
+    if not lists:
+        return [make_config(values, source)]
+    key, amounts = lists.popitem()
+    # Both settings at once are refused below.
+    values = {**values, **{other: several[:1] for other, several in lists.items()}}
+    configs = [make_config({**values, key: one}, source) for one in amounts]
+    twice = next((one for at, one in enumerate(amounts) if one in amounts[:at]), None)
+    if not amounts or twice is not None:
+        what = f"{twice} is named twice" if amounts else "no amount is named"
+        raise UsageError(f"{source}: `{key}`: {what}.", "Name each amount once.")
+    configs[0].check_size(source, len(amounts))
+    return configs
 
 
 def _flat(settings: Mapping[str, Any], head: str = "") -> Iterator[tuple[str, Any]]:

@@ -73,8 +73,16 @@ class RunOptions:
     protocol: Literal["www24", "poison"] = option(
         "www24", "Forget training nodes, or wrong nodes that are injected first."
     )
-    forget_ratio: float | None = option(None, "Share of all nodes to forget.", shown="0.005")
-    forget_count: int | None = option(None, "Number of nodes to forget.")
+    forget_ratio: float | None = option(
+        None,
+        "Share of all nodes to forget. `run` takes several: 0.005,0.05.",
+        metavar="SHARE",
+        shown="0.005",
+        reads="shares",
+    )
+    forget_count: int | None = option(
+        None, "Number of nodes to forget. `run` takes several: 1,10.", metavar="NUMBER", reads="integers"
+    )
     forget: list[int] | list[tuple[int, int]] | None = option(
         None,
         "The nodes to forget, 3,17; edges: 3-17,4-5; @FILE: those in a text, .npy or .json file. Repeated, it adds to"

@@ -118,13 +118,14 @@ def _of_metric(metric: str, head: str, place: str, has_spread: bool = True) -> t
     )
 
 
-def _after(metric: str) -> tuple[Column, ...]:
+def after(metric: str) -> tuple[Column, ...]:
+    """Make the columns of a metric after the request, one a view."""
     return _of_metric(metric, short_name(metric) + " {view}", metric)
 
 
 def _after_and_before(metric: str) -> tuple[Column, ...]:
     before = _of_metric(metric, short_name(metric) + " {view} before", f"{metric}_before", has_spread=False)
-    return (*_after(metric), *before)
+    return (*after(metric), *before)
 
 
 def _validation(metric: str) -> tuple[Column, ...]:
@@ -141,7 +142,7 @@ PREDICT = Column(
     "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
-SUMMARY = ColumnTable("Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), scores=_after)
+SUMMARY = ColumnTable("Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), scores=after)
 UTILITY = ColumnTable("{metric} on the test nodes after the request", (), ranks=True, scores=_after_and_before)
 VALIDATION = ColumnTable(
     "{metric} on the validation nodes after the request, which defaults are chosen by", (), scores=_validation

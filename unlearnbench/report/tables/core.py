@@ -15,6 +15,7 @@ from unlearnbench.report.tables.equivalence import EquivalenceTable
 from unlearnbench.report.tables.factorial import factorial_tables
 from unlearnbench.report.tables.poison import poison_tables
 from unlearnbench.report.tables.source import Builder, TableSource, by_group
+from unlearnbench.report.tables.sweep import sweep_tables
 from unlearnbench.report.tables.table import Table
 
 
@@ -59,6 +60,11 @@ def datasets(source: TableSource) -> Iterator[Table]:
 def cost(source: TableSource) -> Iterator[Table]:
     """Build the tables of stages, and of time against deletions."""
     yield from cost_tables(source.frame)
+
+
+def sweep(source: TableSource) -> Iterator[Table]:
+    """Build the tables of several amounts to forget."""
+    yield from sweep_tables(source)
 
 
 def audits(source: TableSource) -> Iterator[Table]:

@@ -75,7 +75,7 @@ def find_curves(frame: pd.DataFrame) -> list[Curve]:
 def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
     frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
-    frame = frame.assign(place=[_place(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
+    frame = frame.assign(place=[place_of(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
         machine = busiest_machine(serial)
@@ -229,7 +229,8 @@ def shown_even(value: float | None) -> str:
     return "never faster" if value == 0 else f"{value:.0f}"
 
 
-def _place(row: pd.Series[Any]) -> str:
+def place_of(row: pd.Series[Any]) -> str:
+    """Return what records share that differ in method, repetition and how much is forgotten only."""
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
     parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]

@@ -77,8 +77,9 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
     split = protocol.get("split", [])
     shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
     data = {one.group.facets["dataset"]: one.group.facets["dataset_sha256"][:12] or "unknown" for one in cells}
+    amounts = ", ".join(dict.fromkeys(one.group.facets["forget"] for one in cells))
     yield (
-        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {facets['forget']} forgotten; split"
+        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {amounts} forgotten; split"
         f" {shares}; training: {training or 'not recorded'};"
         f" dataset {', '.join(f'{name}, sha256 {sha256}' for name, sha256 in data.items())}."
     )

@@ -1,0 +1,87 @@
+"""F1, time and forgetting against how much is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.audits import PLACE
+from unlearnbench.report.tables.columns import BUSY_MARK, RATIO, after
+from unlearnbench.report.tables.cost import place_of
+from unlearnbench.report.tables.source import TableSource
+from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, with_facets
+
+DISTANCE = "distance"
+
+
+def sweeps(source: TableSource) -> Iterator[list[Aggregate]]:
+    """Yield the groups that differ only in how much is forgotten, least first, where there are several."""
+    places: dict[str, list[Aggregate]] = {}
+    for one in source.scored_groups:
+        places.setdefault(place_of(one.group.frame.iloc[0]), []).append(one)
+    for groups in places.values():
+        if len(groups) > 1:
+            yield sorted(groups, key=lambda one: (forgotten(one), one.group.facets["forget"]))
+
+
+def forgotten(averages: Aggregate) -> float:
+    """Return how many nodes or edges are forgotten: the mean over repetitions."""
+    return float(averages.group.frame["deletions"].mean())
+
+
+def distances(audits: pd.DataFrame | None, averages: Aggregate) -> pd.Series[float]:
+    """Return for each row of a group its mean distance on the forgotten nodes, in units of that of noop."""
+    if audits is None:
+        return pd.Series(float("nan"), index=averages.data.index)
+    same = (audits[list(PLACE)] == averages.group.frame.iloc[0][list(PLACE)]).all(axis=1)
+    is_distance = audits["audit_config"].map(lambda text: json.loads(text)["name"] == DISTANCE)
+    chosen = audits[same & is_distance & (audits["measure"] == "js") & (audits["where"] == "forgotten, own")]
+    effects = chosen.groupby("method_config")["effect"].mean().to_dict()
+    return averages.data["method_config"].map(effects).astype("float64")
+
+
+def place_name(groups: Sequence[Aggregate]) -> str:
+    """Name what all groups of a sweep share: dataset, model and device."""
+    first = groups[0].group.facets
+    return f"{first['dataset']}, {first['model']} on {first['device']}"
+
+
+def sweep_tables(source: TableSource) -> Iterator[Table]:
+    """Build, for each dataset, model and device, the table of several requests."""
+    for groups in sweeps(source):
+        parts, raw = [], []
+        for one in groups:
+            count = formatting.whole(forgotten(one), None)
+            amount = one.group.facets["forget"]
+            data = one.data.assign(deletions=forgotten(one))
+            data[DISTANCE] = distances(source.audits, one)
+            columns = [*after(one.metric), RATIO]
+            shown = pd.DataFrame({"method": shown_names(one)})
+            shown["forgotten"] = f"{count} ({amount.partition(' of ')[0]})" if "%" in amount else count
+            shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
+            for column in columns:
+                shown[column.title] = [column.text(row) for _, row in data.iterrows()]
+            shown[DISTANCE] = ["" if pd.isna(value) else formatting.points(value / 100) for value in data[DISTANCE]]
+            parts.append(shown.assign(order=range(len(shown))))
+            raw.append(with_facets(source.name, one, data.drop(columns=["gpu_reason", "rss_reason"])))
+        table = pd.concat(parts).sort_values("order", kind="stable", ignore_index=True).drop(columns="order")
+        notes = [
+            "forgotten: nodes or edges of one request, and their share.",
+            "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions.",
+        ]
+        if (table[DISTANCE] == "").all():
+            table = table.drop(columns=DISTANCE)
+            notes.append("Distances from Retrain: unlearnbench audit distance with the same --forget-ratio.")
+        else:
+            notes.append(
+                "distance: from Retrain on the forgotten nodes; 1 as far as the untouched model, 0 as retrained."
+            )
+        if any(BUSY_MARK in text for text in table[RATIO.title]):
+            notes.append(f"{BUSY_MARK.strip()} records that may have met a busy machine.")
+        notes += origin_notes(*groups, has_views=True)
+        caption = f"F1 and time against what is forgotten: {place_name(groups)}."
+        yield Table(source.name, caption, table, pd.concat(raw), tuple(notes))
