@@ -128,7 +128,9 @@ class Request:
     @property
     def ends(self) -> Tensor:
         """The node that each part of the request is about, int64 [t, 1], or the two ends of each edge, [t, 2]."""
-        return self.ids if self.kind == "edge" else self.ids.reshape(len(self.ids), -1)[:, :1]
+        if self.kind == "node":
+            return self.ids[:, None]
+        return self.ids if self.kind == "edge" else self.ids[:, :1]
 
     @property
     def nodes(self) -> Tensor:
