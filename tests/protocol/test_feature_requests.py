@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,18 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell_codec import _protocol
 from unlearnbench.running.config import make_config
+from unlearnbench.running.outcome import RunContext
+from unlearnbench.running.runner import run_cell
 from unlearnbench.task import Task, View
+from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.unlearning import Step
 from unlearnbench_idea.bound import Constants, distance_bound
 from unlearnbench_idea.idea import Idea, claimed
 
 __all__ = ["command", "install"]
+
+CPU = torch.device("cpu")
 
 GRAPH = toy_graph(first_id=FIRST_ID)
 NODES, COLUMNS = GRAPH.ids.tolist(), GRAPH.num_features
@@ -80,7 +86,7 @@ def test_sparse_features_are_forgotten_in_subgraphs_too() -> None:
     x = torch.zeros(60, 200)
     x[:, 3], x[7, 5] = 1, 2
     graph = toy_graph(first_id=FIRST_ID)
-    graph = type(graph)(x, graph.y, graph.edge_index, graph.ids, graph.num_classes).induced(graph.ids[5:])
+    graph = replace(graph, x=x).induced(graph.ids[5:])
     assert graph.sparse_rows is not None
     left = Request(torch.tensor([[FIRST_ID + 7, 3]]), "feature").apply(graph)
     assert left.x[2].nonzero().tolist() == [[5]]
@@ -295,3 +301,18 @@ def test_a_method_used_directly_forgets_features_request_by_request() -> None:
     assert method.state().cell["protocol"]["forget"]["kind"] == "feature"
     with pytest.raises(UsageError, match="features were forgotten before"):
         method.forget([first])
+
+
+@pytest.mark.parametrize("columns", [40, 200], ids=["sparse afterwards", "sparse"])
+@pytest.mark.parametrize("method", ["retrain", "tally"])
+def test_features_are_compressed_before_a_method_gets_them(columns: int, method: str) -> None:
+    """Else the first to ask for them seemed to have changed the graph."""
+    graph = toy_graph(first_id=FIRST_ID, num_features=columns)
+    graph = replace(graph, x=graph.x * (torch.arange(columns) < 7))
+    catalogue = load_catalogue()
+    subject = toy_subject(method, graph, forget=0.2, epochs=2, catalogue=catalogue, kind="feature")
+    context = RunContext(CPU, 1, "toy", [resolve(catalogue, "metric", "f1_micro")], {"packages": {}, "plugins": {}})
+    record, _, _ = run_cell(subject.cell, graph, context)
+    assert record.status == "ok", record.notes
+    retained = subject.request.apply(subject.train_graph)
+    assert (subject.train_graph.sparse_rows is None, retained.sparse_rows is None) == (columns == 40, False)

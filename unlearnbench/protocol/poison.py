@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -104,4 +104,4 @@ def inject_features(graph: Graph, train: Tensor, poison: Poison, generator: torc
     for place in chosen.tolist():
         others = at[labels != labels[place]]
         x[at[place]] = graph.x[others[torch.randint(len(others), (1,), generator=generator)[0]]]
-    return replace(graph, x=x), train[chosen]
+    return graph.with_features(x), train[chosen]

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
@@ -175,7 +175,7 @@ class Request:
                 "Only training nodes can be forgotten.",
             )
         if self.kind == "feature":
-            return replace(graph, x=graph.x.masked_fill(self.feature_mask(graph), 0))
+            return graph.with_features(graph.x.masked_fill(self.feature_mask(graph), 0))
         return graph.without(ids)
 
     def sha256(self) -> str:
