@@ -25,7 +25,7 @@ class RandomInit(PostHoc):
     summary = "Control: a network drawn anew and never trained."
     reference = "the incompetent teacher of Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"
     claim = Claim.NONE
-    forgets = frozenset({"node", "edge"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Initialise another network."""
@@ -34,7 +34,7 @@ class RandomInit(PostHoc):
 
 
 class OverForget(PostHoc):
-    """Ascends the loss of the nodes to be forgotten for a number of steps, whatever else it costs.
+    """Ascends the loss of the nodes to be forgotten, or whose features are, for a number of steps.
 
     The loss is the mean cross-entropy of the request's nodes in the graph before the request, in
     evaluation mode: without dropout, as in the deployed network. A step of Adam changes no
@@ -47,6 +47,7 @@ class OverForget(PostHoc):
     summary = "Control: gradient ascent on the request's loss."
     reference = "negative gradient of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"
     claim = Claim.NONE
+    forgets = frozenset({"node", "feature"})
 
     class Params(ComponentParams):
         """Steps and learning rate."""
@@ -56,11 +57,11 @@ class OverForget(PostHoc):
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Ascend in place."""
-        parameters = network.parameters()
+        parameters, nodes = network.parameters(), request.nodes
         # With the usual epsilon a network that fits the request almost perfectly would not move.
         optimiser = torch.optim.Adam(parameters, lr=self.params.lr, eps=1e-16, maximize=True)
         for _ in range(self.params.steps):
-            gradients = torch.autograd.grad(loss(network, task.graph, request.ids), parameters)
+            gradients = torch.autograd.grad(loss(network, task.graph, nodes), parameters)
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()

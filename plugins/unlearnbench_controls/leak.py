@@ -11,7 +11,7 @@ from unlearnbench.gnn import Networks
 
 
 class RetrainLeak(PostHoc):
-    """Trains from scratch on the retained nodes and a share of those to be forgotten.
+    """Trains from scratch on what is retained and a share of the nodes, or features of nodes, to be forgotten.
 
     Equals Retrain at k = 0 and the network before the request at k = 1: a measure of forgetting
     must become worse with k. With a later request, a share of that one leaks, and none of the
@@ -23,6 +23,7 @@ class RetrainLeak(PostHoc):
     summary = "Control: Retrain that keeps a share of the request."
     reference = "Retrain of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024, with a leak put in"
     claim = Claim.NONE
+    forgets = frozenset({"node", "feature"})
 
     class Params(ComponentParams):
         """The share."""
@@ -30,9 +31,9 @@ class RetrainLeak(PostHoc):
         k: float = Field(default=0.5, ge=0, le=1, description="Share of the request it goes on training on.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
-        """Train a new network on the retained and the leaked nodes."""
-        gone = request.ids[~torch.isin(request.ids, leaked(request.ids, self.params.k, task))]
-        return train_networks(retained, [task.graph.without(gone)], [0])
+        """Train a new network on the retained and the leaked nodes, or with their features."""
+        kept = torch.isin(request.ends[:, 0], leaked(request.nodes, self.params.k, task))
+        return train_networks(retained, [Request(request.ids[~kept], request.kind).apply(task.graph)], [0])
 
 
 def leaked(ids: Tensor, k: float, task: Task) -> Tensor:

@@ -18,7 +18,7 @@ class NoOp(PostHoc):
     summary = "Control: weights kept, the forgotten edges gone at inference."
     reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024, as a control"
     claim = Claim.NONE
-    forgets = frozenset({"node", "edge"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Change nothing."""

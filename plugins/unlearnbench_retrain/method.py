@@ -18,7 +18,7 @@ class Retrain(Unlearner):
     summary = "One network, trained from scratch each time."
     reference = "the reference of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024"
     claim = Claim.EXACT
-    forgets = frozenset({"node", "edge"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     def fit(self, task: Task) -> None:
         """Train one network on all training nodes."""

@@ -62,7 +62,7 @@ class Sisa(Sharded):
         held = self.kept()["partition"]
         hit = super().locate(request, retained)
         # A row is a node or the two ends of an edge, which is present from the later end's slice on.
-        rows = request.ids.reshape(len(request.ids), -1).to(held.device)
+        rows = request.ends.to(held.device)
         slices = self.slices_of(rows, retained).amax(dim=1)
         left = self.kept()["partition"]
         taken = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -112,6 +112,14 @@ class Held:
         """Remove a neighbour from the list of each node."""
         for number, which, at in self._located(nodes):
             self._blocks[number] = self._blocks[number].unlinked(at, others[which])
+
+    def exchange(self, nodes: Tensor, rows: Tensor) -> None:
+        """Replace the rows of nodes by whole numbers [m, w]."""
+        for number, which, at in self._located(nodes):
+            block = self._blocks[number]
+            own = block.rows.clone()
+            own[at] = rows[which].to(own.dtype)
+            self._blocks[number] = replace(block, rows=own)
 
     def _gathered(self, nodes: Tensor, name: str) -> Tensor:
         like: Tensor = getattr(self.blocks[0], name)

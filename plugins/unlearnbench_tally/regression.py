@@ -88,12 +88,15 @@ class FromSums(Regression):
     def unlearn(self, request: Request, retained: Task) -> None:
         """Subtract the rows that are gone, and exchange those that change; fit again if these are most of all.
 
+        Where features are forgotten their nodes stay, and rows within `hops` of them change.
+
         Raises:
             UnlearnbenchError: The nodes that are left are not those of the retained task.
         """
         with retained.phase("locate"):
             gone, nodes, others = self._located(request)
-            changed = ball(self._held, nodes, self.hops.radius) if len(nodes) else nodes
+            radius = self.hops.count if request.kind == "feature" else self.hops.radius
+            changed = ball(self._held, nodes, radius) if len(nodes) else nodes
             reach = torch.cat([gone, changed]).unique()
         if not len(reach):
             return
@@ -102,8 +105,12 @@ class FromSums(Regression):
             return
         with retained.phase("update"):
             self._add(reach, -1)
-            self._held.unlink(nodes, others)
-            self._held.drop(gone)
+            if request.kind == "feature":
+                at = retained.graph.positions(nodes)
+                self._held.exchange(nodes, self.features.dense(retained.graph, at))
+            else:
+                self._held.unlink(nodes, others)
+                self._held.drop(gone)
             self._add(reach[~torch.isin(reach, gone)])
         if self._sums.count != retained.graph.num_nodes:
             raise UnlearnbenchError(
@@ -123,9 +130,14 @@ class FromSums(Regression):
         return {"sums": self._sums.matrices.clone()}
 
     def _located(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the nodes to drop, int64 [t], and which node loses which neighbour, int64 [k] each."""
+        """Return the nodes to drop, int64 [t], and which node loses which neighbour, int64 [k] each.
+
+        Of features: which nodes lose them, and no neighbour.
+        """
         ids = request.ids.to(self._sums.matrices.device)
         none = ids[:0].reshape(-1)
+        if request.kind == "feature":
+            return none, request.nodes.to(ids.device), none
         if request.kind == "edge":
             both = torch.cat([ids, ids.flip(1)]) if self.hops.count else ids[:0]
             return none, both[:, 0], both[:, 1]
@@ -171,7 +183,7 @@ class FromRows(Regression):
 
     def unlearn(self, request: Request, retained: Task) -> None:
         """Solve anew; without hops no row depends on an edge."""
-        if request.kind == "node" or self.hops.count:
+        if request.kind != "edge" or self.hops.count:
             self.fit(retained)
 
     def anchors(self) -> tuple[Tensor, Tensor]:

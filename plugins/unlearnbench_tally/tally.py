@@ -37,7 +37,7 @@ class Tally(Unlearner):
         " smoothing of Correct and Smooth"
     )
     claim = Claim.EXACT
-    forgets = frozenset({"node", "edge"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     class Params(ComponentParams):
         """Rows, penalty, solver, smoothing."""
@@ -72,7 +72,7 @@ class Tally(Unlearner):
             self._regression.fit(task)
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Compute the head without the rows that are gone."""
+        """Compute the head without what is forgotten."""
         self._regression.unlearn(request, retained)
 
     def predict(self, query: Query) -> Tensor:

@@ -192,7 +192,7 @@ def test_calls_that_cannot_be_served_say_why() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             method.forget(nodes)
-    with pytest.raises(UsageError, match="nodes or edges"):
+    with pytest.raises(UsageError, match="edges or features"):
         method.forget()
     with pytest.raises(UsageError, match="no view 'targets'"):
         method.predict(view="targets")

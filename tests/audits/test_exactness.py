@@ -335,7 +335,7 @@ def test_the_search_finds_marks_copies_and_ids_and_lets_known_tensors_be():
     graph = toy_graph(30, first_id=FIRST_ID)
     ids = graph.ids[3:6]
     own = Graph(graph.x.clone(), graph.y.clone(), graph.edge_index, graph.ids, 3)
-    overwrite(own, ids)
+    overwrite(own, Request(ids))
     assert bool(own.x[3:6].isnan().all())
     assert not bool(own.x[:3].isnan().any())
     known = digests_of([graph.edge_index])

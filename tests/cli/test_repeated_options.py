@@ -68,7 +68,7 @@ def test_lists_add_up(arguments: tuple[str, ...], key: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"), [(["3-8", "11"], "names both nodes and edges"), (["3", "x"], "'x' is not a whole number")]
+    ("texts", "message"), [(["3-8", "11"], "names both nodes and pairs"), (["3", "x"], "'x' is not a whole number")]
 )
 def test_each_part_of_a_list_is_checked(texts: list[str], message: str) -> None:
     assert read_forget(["3,8", "11"]) == [3, 8, 11]

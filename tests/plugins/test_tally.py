@@ -168,11 +168,13 @@ def test_a_stream_of_single_requests_equals_one_of_all_and_a_fresh_fit(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_stream_of_nodes_and_edges_equals_a_fresh_fit(way):
+def test_a_stream_of_nodes_edges_and_features_equals_a_fresh_fit(way):
     _, task = setting()
     method, retained = fitted(way, task), task
     for number in range(12):
-        if number % 2:
+        if number % 3 == 2:
+            request = Request.of_features(retained.graph.ids[number * 4 : number * 4 + 1 + number % 5].sort().values)
+        elif number % 2:
             request = Request(retained.graph.pairs()[number * 5 : number * 5 + 1 + number % 3], "edge")
         else:
             request = Request(retained.graph.ids[number * 4 : number * 4 + 1 + number % 5].sort().values)
@@ -318,4 +320,4 @@ def test_features_that_say_nothing_are_no_trouble(way, x):
 
 def test_it_is_what_the_registry_has():
     assert Tally.claim.value == "exact"
-    assert Tally.forgets == {"node", "edge"}
+    assert Tally.forgets == {"node", "edge", "feature"}

@@ -90,7 +90,7 @@ def test_what_cannot_be_drawn_is_told(forget: Forget, message: str) -> None:
         ({"forget": [(1, 2), (3, 4), (1, 2)], "forget_kind": "edge"}, "1-2 twice"),
         ({"forget": [(3, 3)], "forget_kind": "edge"}, "self-loop"),
         ({"forget_kind": "edge", "protocol": "poison"}, "forgets what it injects"),
-        ({"forget_kind": "feature"}, "forget_kind"),
+        ({"forget_kind": "label"}, "forget_kind"),
     ],
 )
 def test_settings_that_do_not_fit_are_told(values: dict[str, Any], message: str) -> None:

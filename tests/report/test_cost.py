@@ -113,13 +113,19 @@ def deleting(kind: str, seconds: float) -> Record:
     return record.model_copy(update={"cell": cell, "key": f"{record.key[:20]}{kind.encode().hex()}"})
 
 
-def test_nodes_and_edges_are_never_averaged() -> None:
-    tables = build_tables(frame_of([deleting("node", 1.0), deleting("edge", 3.0)]), "cost")
+def test_kinds_of_requests_are_never_averaged() -> None:
+    records = [deleting("node", 1.0), deleting("edge", 3.0), deleting("feature", 2.0)]
+    tables = build_tables(frame_of(records), "cost")
     assert {(table.caption, table.shown["14"].item()) for table in tables} == {
         ("Time against deletions: cora, gcn on cpu.", "1.000"),
         ("Time against deletions: cora, gcn on cpu, edges.", "3.000"),
+        ("Time against deletions: cora, gcn on cpu, features.", "2.000"),
     }
-    assert {table.notes[0].split(" deleted")[0] for table in tables} == {"Columns: nodes", "Columns: edges"}
+    assert {table.notes[0].split(" deleted")[0] for table in tables} == {
+        "Columns: nodes",
+        "Columns: edges",
+        "Columns: nodes whose features were",
+    }
 
 
 def test_versions_of_a_method_are_rows_of_their_own() -> None:

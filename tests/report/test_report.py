@@ -155,6 +155,12 @@ def test_presets_stand_behind_the_name(label: str, preset: str, shown: str) -> N
         ({"kind": "node", "count": 14}, "14 nodes"),
         ({"kind": "node", "count": 1}, "1 node"),
         ({"kind": "node", "ids": [3, 4]}, "2 named nodes"),
+        ({"kind": "feature", "ratio": 0.005}, "features of 0.5 % of nodes"),
+        ({"kind": "feature", "count": 14}, "features of 14 nodes"),
+        ({"kind": "feature", "ids": [3, 4]}, "features of 2 named nodes"),
+        ({"kind": "feature", "ids": [[3, 0]]}, "1 named feature value"),
+        ({"kind": "feature", "injected": 100}, "injected features of 100 nodes"),
+        ({"kind": "feature", "of": 1}, '{"kind":"feature","of":1}'),
         ({"kind": "edge", "of": 1}, '{"kind":"edge","of":1}'),
     ],
 )

@@ -54,10 +54,14 @@ def write(folder: Path, name: str, content: Any) -> str:
         ("edges.npy", np.array([[3, 17], [4, 5]]), [(3, 17), (4, 5)]),
         ("ids.json", [3, 17, -5], [3, 17, -5]),
         ("edges.json", [[3, 17], [4, -5]], [(3, 17), (4, -5)]),
+        ("features.txt", "# column 0\n3:0\n-17:0, 5:2", [(3, 0), (-17, 0), (5, 2)]),
+        ("features.npy", np.array([[3, 0], [3, 3]]), [(3, 0), (3, 3)]),
+        ("features.json", [[3, 3]], [(3, 3)]),
+        ("features_of_nodes.json", [3, -17], [3, -17]),
     ],
 )
 def test_files(name: str, content: Any, ids: list[Any], tmp_path: Path) -> None:
-    kind = "edge" if isinstance(ids[0], tuple) else "node"
+    kind = "feature" if "features" in name else "edge" if isinstance(ids[0], tuple) else "node"
     config = make_config({"forget": write(tmp_path, name, content), "forget_kind": kind})
     assert config.forget_amount() == Forget(None, ids=tuple(ids), kind=kind)  # type: ignore[arg-type]
 

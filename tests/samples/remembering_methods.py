@@ -122,10 +122,18 @@ class OneShardOfEdges(Shards):
     """Retrains a single member when edges are forgotten."""
 
     name = "one-shard-of-edges"
+    kind = "edge"
 
     def locate(self, request, retained):
         hit = super().locate(request, retained)
-        return hit[:1] if request.kind == "edge" else hit
+        return hit[:1] if request.kind == self.kind else hit
+
+
+class OneShardOfFeatures(OneShardOfEdges):
+    """Does so when features are forgotten."""
+
+    name = "one-shard-of-features"
+    kind = "feature"
 
 
 class Postpones(Linear):
@@ -205,6 +213,6 @@ class AnswersAsBefore(Linear):
 
 HONEST = [CachesByContent, CachesInFiles]
 DISHONEST = [
-    *(Remembers, RemembersInFiles, RemembersForLater, MovesANode, SeedsByHowMany, OneShardOfEdges),
+    *(Remembers, RemembersInFiles, RemembersForLater, MovesANode, SeedsByHowMany, OneShardOfEdges, OneShardOfFeatures),
     *(Postpones, IgnoresTheThird, PostponesTheThird, RemembersNumbers, AnswersAsBefore),
 ]

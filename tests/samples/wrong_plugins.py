@@ -418,6 +418,13 @@ class ServesEdgesInOneShard(SkipsMembers):
         return shards[:1] if self.kind == "edge" else shards
 
 
+class ServesFeaturesInOneShard(SkipsMembers):
+    name = "serves-features-in-one-shard"
+
+    def chosen(self, shards):
+        return shards[:1] if self.kind == "feature" else shards
+
+
 class UpdatesInPlace(Wrong, PostHoc):
     """Returns nothing from update()."""
 
@@ -465,10 +472,17 @@ FAULTS = {
     ),
     ("unlearner", DropsOutWhenAsked): (["own-generator", "pure-predict"], "uses the global generator of torch"),
     ("unlearner", TakesNoSecondRequest): (["second-request"], "It crashes: KeyError"),
-    ("unlearner", RetrainsFifteen): (["every-shard"], "Request 2, a node of each of 32 shards: the members of shards"),
+    ("unlearner", RetrainsFifteen): (
+        ["every-shard"],
+        "Request 2, the features of a node of each of 32 shards: the members of shards",
+    ),
     ("unlearner", RetrainsEverySecond): (["every-shard"], "Request 1, an edge of each of .* shards: the members of"),
     ("unlearner", IgnoresTheThird): (["every-shard"], "Request 3, a node of each of .* shards: the members of shards"),
     ("unlearner", ServesEdgesInOneShard): (["every-shard"], "Request 1, an edge of each of .* shards: the members of"),
+    ("unlearner", ServesFeaturesInOneShard): (
+        ["every-shard"],
+        "Request 2, the features of a node of each of 32 shards: the members of",
+    ),
     ("unlearner", UpdatesInPlace): (
         ["answers"],
         "UpdatesInPlace.update\\(\\) returned a NoneType, expected .* return network",

@@ -51,16 +51,20 @@ def test_propagation_by_hand():
     torch.testing.assert_close(propagated(graph, 1, "symmetric"), expected)
 
 
+def requests(kind, nodes, pairs):
+    return {"node": Request(nodes), "edge": Request(pairs, "edge"), "feature": Request.of_features(nodes)}[kind]
+
+
 @given(
     seed=st.integers(0, 10**6),
     steps=st.integers(0, 3),
     normalisation=st.sampled_from(NORMALISATIONS),
-    kind=st.sampled_from(["node", "edge"]),
+    kind=st.sampled_from(["node", "edge", "feature"]),
 )
 @settings(max_examples=60, deadline=None)
 def test_no_other_row_changes(seed, steps, normalisation, kind):
     graph = directed_graph(seed)
-    request = Request(graph.ids[[3, 17]]) if kind == "node" else Request(graph.pairs()[[0, 5]], "edge")
+    request = requests(kind, graph.ids[[3, 17]], graph.pairs()[[0, 5]])
     retained = request.apply(graph)
     same = graph.ids[~changed_rows(graph, request, steps, normalisation)]
     assert bool(retained.contains(same).all())
@@ -75,6 +79,9 @@ def test_no_other_row_changes(seed, steps, normalisation, kind):
         ("node", "mean", 1, [2, 3, 4]),
         ("node", "mean", 2, [1, 2, 3, 4, 5]),
         ("node", "symmetric", 1, [1, 2, 3, 4, 5]),
+        ("feature", "symmetric", 0, [3]),
+        ("feature", "symmetric", 1, [2, 3, 4]),
+        ("feature", "mean", 1, [2, 3, 4]),
         ("edge", "mean", 0, []),
         ("edge", "mean", 1, [3, 4]),
         ("edge", "mean", 2, [2, 3, 4, 5]),
@@ -84,7 +91,7 @@ def test_no_other_row_changes(seed, steps, normalisation, kind):
 def test_rows_reached_on_a_path_by_hand(kind, normalisation, steps, reached):
     path = torch.stack([torch.arange(6), torch.arange(1, 7)])
     graph = Graph(torch.rand(7, 2), torch.zeros(7), torch.cat([path, path.flip(0)], dim=1), torch.arange(7), 2)
-    request = Request(torch.tensor([3])) if kind == "node" else Request(torch.tensor([[3, 4]]), "edge")
+    request = requests(kind, torch.tensor([3]), torch.tensor([[3, 4]]))
     assert torch.nonzero(changed_rows(graph, request, steps, normalisation))[:, 0].tolist() == reached
 
 

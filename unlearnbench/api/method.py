@@ -7,7 +7,7 @@ settings and seed.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Forget, Protocol, Request
-from unlearnbench.protocol.requests import Kind, draw, draw_edges
+from unlearnbench.protocol.requests import Kind, draw, draw_edges, draw_features
 from unlearnbench.records.states import State, save_state
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
@@ -79,23 +79,28 @@ class Method:
         self._fitted_task, self._task, self._graph = task, bare, task.full_graph
 
     def forget(
-        self, nodes: Iterable[int] | Tensor | None = None, *, edges: Iterable[Sequence[int]] | None = None
+        self,
+        nodes: Iterable[int] | Tensor | None = None,
+        *,
+        edges: Iterable[Sequence[int]] | None = None,
+        features: Iterable[int] | Iterable[Sequence[int]] | Tensor | None = None,
     ) -> None:
-        """Forget training nodes with their features, labels and edges; or edges between training nodes.
+        """Forget training nodes with their features, labels and edges; edges between training nodes; or features.
 
         Each call is one request, served before it returns.
 
         Args:
             nodes: Their ids.
             edges: Pairs of ids; a pair stands for both directions and every copy of an edge.
+            features: Ids of nodes whose features become zero, or pairs of an id and a column for single ones.
 
         Raises:
-            UsageError: A node or an edge is not there to be forgotten, or the method does not forget this
+            UsageError: A node, an edge or a feature is not there to be forgotten, or the method does not forget this
                 kind; nothing has changed.
             RefusedError: The method could not serve the request. It has to be fitted again.
         """
         own = self._require_fitted()
-        request = self._request(nodes, edges)
+        request = self._request({"node": nodes, "edge": edges, "feature": features})
         retained = self._task.without(request)
         # If the method fails midway, its state is neither the old nor the new one.
         self._fitted_task = None
@@ -164,25 +169,29 @@ class Method:
             )
         return self._fitted_task
 
-    def _request(self, nodes: Iterable[int] | Tensor | None, edges: Iterable[Sequence[int]] | None) -> Request:
-        if (nodes is None) == (edges is None):
-            raise UsageError("forget() takes nodes or edges.", "Example: forget([3, 7]), forget(edges=[(3, 7)]).")
-        kind: Kind = "node" if edges is None else "edge"
+    def _request(self, given: Mapping[Kind, Any]) -> Request:
+        asked = {kind: listed for kind, listed in given.items() if listed is not None}
+        if len(asked) != 1:
+            raise UsageError(
+                "forget() takes nodes, edges or features.", "Example: forget([3, 7]), forget(edges=[(3, 7)])."
+            )
+        ((kind, listed),) = asked.items()
         if kind not in self.spec.innermost().cls.forgets:
             raise UsageError(f"{self.spec.label} does not forget {kind}s.", "Its page says what it forgets.")
         if self._requests and self._requests[0].kind != kind:
-            raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget either nodes or edges.")
+            raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget one kind.")
         graph = self._task.graph.to(torch.device("cpu"))
-        if edges is not None:
-            listed = [tuple(pair) for pair in (edges.tolist() if isinstance(edges, Tensor) else edges)]
-            if any(len(pair) != 2 for pair in listed):
-                raise UsageError("An edge has two ends.", "Example: forget(edges=[(3, 7)]).")
-            ends = _ids([end for pair in listed for end in pair])
-            self._check_known(ends)
-            pairs = tuple((a, b) for a, b in ends.reshape(-1, 2).tolist())
-            return draw_edges(Forget(None, ids=pairs, kind="edge"), graph, 0, torch.Generator())
-        assert nodes is not None
-        ids = _ids(nodes)
+        listed = listed.tolist() if isinstance(listed, Tensor) else listed
+        if kind == "edge":
+            pairs = _pairs(listed, "An edge has two ends.", "forget(edges=[(3, 7)])")
+            self._check_known(pairs.flatten())
+            return draw_edges(Forget(None, ids=_tuples(pairs), kind=kind), graph, 0, torch.Generator())
+        if kind == "feature" and any(isinstance(one, Sized) and getattr(one, "ndim", 1) for one in listed):
+            pairs = _pairs(listed, "A feature is a node and a column.", "forget(features=[(3, 0)])")
+            ids, named = pairs[:, 0], _tuples(pairs)
+        else:
+            ids = _ids(listed)
+            named = tuple(ids.tolist())
         self._check_known(ids)
         strange = ids[~graph.contains(ids)]
         if len(strange):
@@ -190,7 +199,10 @@ class Method:
                 f"Node {int(strange[0])} is not a training node.",
                 "Only training nodes can be forgotten: task.split.train lists them.",
             )
-        return draw(Forget(None, ids=tuple(ids.tolist())), graph.ids, 0, torch.Generator())
+        forget = Forget(None, ids=named, kind=kind)
+        if kind == "feature":
+            return draw_features(forget, graph.ids, 0, graph.num_features, torch.Generator())
+        return draw(forget, graph.ids, 0, torch.Generator())
 
     def _check_known(self, ids: Tensor) -> None:
         forgotten = [request.ids for request in self._requests if request.kind == "node"]
@@ -227,6 +239,18 @@ def _seeded(task: OwnTask) -> AbstractContextManager[None]:
     """Seed the global random generators as for a cell, and restore them: see `outcome.measured`."""
     key = seeds.seed(task.base_seed, "process", identity_of(task.dataset), task.repetition)
     return seeded_process_state(key, task.device)
+
+
+def _pairs(listed: Iterable[Any], problem: str, example: str) -> Tensor:
+    """Return pairs of whole numbers as int64 [t, 2]."""
+    rows = [tuple(one) if isinstance(one, Iterable) else (one,) for one in listed]
+    if any(len(row) != 2 for row in rows):
+        raise UsageError(problem, f"Example: {example}.")
+    return _ids([number for row in rows for number in row]).reshape(-1, 2)
+
+
+def _tuples(pairs: Tensor) -> tuple[tuple[int, int], ...]:
+    return tuple((first, second) for first, second in pairs.tolist())
 
 
 def _ids(values: Iterable[int] | Tensor) -> Tensor:

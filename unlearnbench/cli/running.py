@@ -196,11 +196,14 @@ def _batches(training: Training) -> str:
 def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
     """Describe how much of a graph is forgotten."""
     amounts = ", ".join(map(str, counts))
+    features = "features of " if rules.forget.kind == "feature" else ""
     if rules.poison is not None:
-        return f"{amounts} nodes injected and forgotten"
+        return f"{features}{amounts} nodes injected and forgotten"
     if rules.forget.kind == "edge":
         return f"{amounts} of {len(graph.pairs())} edges forgotten"
-    return f"{amounts} of {graph.num_nodes} nodes forgotten"
+    if features and rules.forget.ids is not None and isinstance(rules.forget.ids[0], tuple):
+        return f"{amounts} of {graph.x.numel()} feature values forgotten"
+    return f"{features}{amounts} of {graph.num_nodes} nodes forgotten"
 
 
 def _unchanged(records: list[Record]) -> list[str]:

@@ -208,6 +208,14 @@ class Graph:
             other.__dict__["sparse_rows"] = self.sparse_rows
         return other
 
+    def with_features(self, x: Tensor) -> Graph:
+        """Return the same nodes, labels and edges with other features, float32 [n, F]."""
+        other = replace(self, x=x)
+        if "sparse_rows" in self.__dict__:
+            # Compressed here, as those of a subgraph are, so that no method is timed with it.
+            _ = other.sparse_rows
+        return other
+
     def without_labels(self) -> Graph:
         """Return the same graph with every label -1."""
         return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)

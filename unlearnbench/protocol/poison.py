@@ -1,4 +1,4 @@
-"""Poison: mislabelled nodes injected into the training graph, to measure what forgetting them repairs."""
+"""Poison: wrong nodes or features injected into the training graph, to measure what forgetting them repairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unlearnbench.graph import Graph
 
 @dataclass(frozen=True)
 class Poison:
-    """How many mislabelled nodes are injected.
+    """How many mislabelled nodes, or the features of how many nodes, are injected.
 
     The GraphRevoker paper (appendix "Unlearning Power") injects 100 nodes with a wrong label and 10 random edges each.
     It does not say what features an injected node has, nor relative to what its label is
@@ -22,8 +22,8 @@ class Poison:
     that node's.
 
     Args:
-        nodes: Nodes injected.
-        edges: Undirected edges of each, to distinct training nodes.
+        nodes: Nodes injected; or training nodes that get the features of others.
+        edges: Undirected edges of each injected node, to distinct training nodes.
     """
 
     nodes: int = 100
@@ -73,3 +73,35 @@ def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generat
         graph.num_classes,
     )
     return poisoned, ids
+
+
+def inject_features(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generator) -> tuple[Graph, Tensor]:
+    """Give training nodes the features of training nodes of other classes; labels and edges stay.
+
+    Args:
+        graph: The graph; it is not changed.
+        train: int64 [m], ids of the training nodes.
+        poison: How many nodes.
+        generator: The random generator.
+
+    Returns:
+        The graph with these features, and the ids of the nodes that have them, int64 [poison.nodes], ascending.
+
+    Raises:
+        UsageError: There are fewer training nodes, or these are of one class only.
+    """
+    if len(train) < poison.nodes:
+        raise UsageError(
+            f"Features of {poison.nodes} nodes are to be injected, but there are {len(train)} training nodes.",
+            "Use a smaller poison.nodes.",
+        )
+    at = graph.positions(train)
+    labels = graph.y[at]
+    if bool((labels == labels[0]).all()):
+        raise UsageError("Training nodes of one class have no features of another.", "Use a graph of two classes.")
+    chosen = torch.randperm(len(at), generator=generator)[: poison.nodes].sort().values
+    x = graph.x.clone()
+    for place in chosen.tolist():
+        others = at[labels != labels[place]]
+        x[at[place]] = graph.x[others[torch.randint(len(others), (1,), generator=generator)[0]]]
+    return graph.with_features(x), train[chosen]

@@ -11,8 +11,8 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
-from unlearnbench.protocol.poison import Poison, inject
-from unlearnbench.protocol.requests import Forget, Request, draw, draw_edges
+from unlearnbench.protocol.poison import Poison, inject, inject_features
+from unlearnbench.protocol.requests import Forget, Request, draw, draw_edges, draw_features
 
 FOLDS = 10
 VALIDATION_FOLDS = 2
@@ -38,10 +38,10 @@ class Protocol:
     poison: Poison | None = None
 
     def number_of(self, graph: Graph) -> int:
-        """Return how many nodes, or edges, of a graph are to be forgotten."""
+        """Return how many nodes or edges of a graph, or the features of how many nodes, are to be forgotten."""
         if self.poison is not None:
             return self.poison.nodes
-        return self.forget.number_of(graph.num_nodes if self.forget.kind == "node" else len(graph.pairs()))
+        return self.forget.number_of(len(graph.pairs()) if self.forget.kind == "edge" else graph.num_nodes)
 
     def canonical(self) -> dict[str, Any]:
         """Return the plain values that enter a cell's key."""
@@ -54,7 +54,10 @@ class Protocol:
         }
         if self.poison is None:
             return values
-        return {**values, "forget": {"kind": "node", "injected": self.poison.nodes}, "poison": self.poison.canonical()}
+        poison = self.poison.canonical()
+        if self.forget.kind == "feature":
+            del poison["edges"]
+        return {**values, "forget": {"kind": self.forget.kind, "injected": self.poison.nodes}, "poison": poison}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ class RepetitionData:
     """The data of one repetition.
 
     Args:
-        graph: The dataset, with the injected nodes if any.
+        graph: The dataset, with the injected nodes or features if any.
         split: Its parts; injected nodes are training nodes.
         request: What must be forgotten.
         clean: The training nodes without the injected ones; None: nothing was injected.
@@ -83,7 +86,11 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
         return RepetitionData(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
-    injected, ids = inject(graph, parts.train, protocol.poison, seeds.generator(base, "poison", dataset, repetition))
+    rng = seeds.generator(base, "poison", dataset, repetition)
+    if protocol.forget.kind == "feature":
+        injected, ids = inject_features(graph, parts.train, protocol.poison, rng)
+        return RepetitionData(injected, parts, Request.of_features(ids), parts.train)
+    injected, ids = inject(graph, parts.train, protocol.poison, rng)
     with_injected = replace(parts, train=torch.cat([parts.train, ids]))
     return RepetitionData(injected, with_injected, Request(ids), parts.train)
 
@@ -120,6 +127,9 @@ def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset:
     if protocol.forget.kind == "edge":
         rng = seeds.generator(base, "request-edges", dataset, repetition)
         return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), rng)
+    if protocol.forget.kind == "feature":
+        rng = seeds.generator(base, "request-features", dataset, repetition)
+        return draw_features(protocol.forget, train, graph.num_nodes, graph.num_features, rng)
     rng = seeds.generator(base, "request", dataset, repetition)
     return draw(protocol.forget, train, graph.num_nodes, rng)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self
 
 import torch
 from torch import Tensor
@@ -17,7 +17,8 @@ from torch import Tensor
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 
-Kind = Literal["node", "edge"]
+Kind = Literal["node", "edge", "feature"]
+ALL_COLUMNS: Final = -1
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,9 @@ class Forget:
         count: Number of nodes, or of pairs.
         ids: Permanent ids of training nodes, or adjacent pairs of them.
             An edge named in both directions is one edge, and is kept with the lower id first.
-        kind: Whether nodes are forgotten or edges; an edge is a pair of nodes, whatever its direction
-            and however often it is stored.
+            Of features: ids of nodes, all of whose features are meant, or pairs of an id and a column.
+        kind: What is forgotten. An edge is a pair of nodes, whatever its direction and however often it is
+            stored. Features become zero; their nodes, labels and edges stay.
     """
 
     ratio: float | None = 0.005
@@ -60,22 +62,28 @@ class Forget:
         if not self.ids:
             raise UsageError(f"`forget` names no {self.kind}.", f"Name at least one {self.kind}, or leave it out.")
         # By types and as sets: a million ids are looked at in a fraction of a second.
-        if any(issubclass(kind, tuple) != (self.kind == "edge") for kind in set(map(type, self.ids))):
-            example = "10-20,20-37" if self.kind == "edge" else "10,20"
+        are_pairs = {issubclass(kind, tuple) for kind in set(map(type, self.ids))}
+        if are_pairs != {self.kind == "edge"} and (self.kind != "feature" or len(are_pairs) > 1):
+            example = {"node": "10,20", "edge": "10-20,20-37", "feature": "10,20, or 10:0,20:3"}[self.kind]
             raise UsageError(f"`forget` does not name {self.kind}s.", f"Example: `forget` {example}")
         if len(set(self.ids)) < len(self.ids):
             twice = Counter(self.ids).most_common(1)[0][0]
-            shown = "-".join(map(str, twice)) if isinstance(twice, tuple) else twice
+            joint = "-" if self.kind == "edge" else ":"
+            shown = joint.join(map(str, twice)) if isinstance(twice, tuple) else twice
             raise UsageError(f"`forget` names {shown} twice.", "Leave one out.")
         pairs = [one for one in self.ids if isinstance(one, tuple)]
-        loop = next((a for a, b in pairs if a == b), None)
+        if self.kind == "feature":
+            for node, column in pairs:
+                if not 0 <= column < 2**63:
+                    raise UsageError(f"`forget` {node}:{column}: no such column.", "Columns are counted from 0.")
+        loop = next((a for a, b in pairs if a == b and self.kind == "edge"), None)
         if loop is not None:
             raise UsageError(f"`forget` {loop}-{loop}: a self-loop is no edge between two nodes.", "Leave it out.")
         ends: Sequence[Any] = list(itertools.chain.from_iterable(pairs)) or self.ids
         invalid = next((end for end in (min(ends), max(ends)) if not -(2**63) <= end < 2**63), None)
         if invalid is not None:
             raise UsageError(f"`forget` {invalid}: not the id of a node.", "Ids are whole numbers of 64 bits.")
-        if pairs:
+        if pairs and self.kind == "edge":
             lower_first = ((a, b) if a < b else (b, a) for a, b in pairs)
             object.__setattr__(self, "ids", tuple(dict.fromkeys(lower_first)))
 
@@ -84,7 +92,7 @@ class Forget:
         return [list(one) if isinstance(one, tuple) else one for one in sorted(self.ids or ())]
 
     def number_of(self, total: int) -> int:
-        """Return how many of a graph's `total` nodes, or pairs, are to be forgotten."""
+        """Return how many of a graph's `total` nodes, or pairs, or how many features by name, are to be forgotten."""
         if self.ids is not None:
             return len(self.ids)
         return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, total)
@@ -100,19 +108,49 @@ class Forget:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Nodes or edges to be forgotten, all at once.
+    """Nodes, edges or features to be forgotten, all at once.
 
     Args:
         ids: int64 [t], permanent ids of training nodes, ascending; of edges int64 [t, 2], the ids of
-            the two ends of each pair, lower first, ascending.
+            the two ends of each pair, lower first, ascending; of features int64 [t, 2], a node's id and
+            a column, `ALL_COLUMNS` for all of them, ascending.
         kind: What is forgotten.
     """
 
     ids: Tensor
     kind: Kind = "node"
 
+    @classmethod
+    def of_features(cls, nodes: Tensor) -> Self:
+        """Return a request for all features of some nodes, int64 [t], ascending."""
+        return cls(torch.stack([nodes, torch.full_like(nodes, ALL_COLUMNS)], dim=1), "feature")
+
+    @property
+    def ends(self) -> Tensor:
+        """The node that each part of the request is about, int64 [t, 1], or the two ends of each edge, [t, 2]."""
+        if self.kind == "node":
+            return self.ids[:, None]
+        return self.ids if self.kind == "edge" else self.ids[:, :1]
+
+    @property
+    def nodes(self) -> Tensor:
+        """The nodes that the request is about, forgotten or not: int64 [m], ascending, each once."""
+        nodes: Tensor = self.ends.unique()
+        return nodes
+
+    def feature_mask(self, graph: Graph) -> Tensor:
+        """Return which features of a graph a request for features is about: bool [n, F]."""
+        mask = torch.zeros(graph.num_nodes, graph.num_features, dtype=torch.bool, device=graph.ids.device)
+        node, column = self.ids.to(mask.device).unbind(dim=1)
+        at, single = graph.positions(node), column != ALL_COLUMNS
+        mask[at[~single]] = True
+        mask[at[single], column[single]] = True
+        return mask
+
     def apply(self, graph: Graph) -> Graph:
         """Return the graph without the nodes of the request and their incident edges, or without its edges.
+
+        Of features: the same nodes, labels and edges, with these features zero.
 
         Raises:
             UsageError: A node or an edge of the request is not in the graph: a request is served whole or
@@ -128,13 +166,16 @@ class Request:
                     "Only edges between training nodes can be forgotten.",
                 )
             return left
-        known = graph.contains(ids)
+        nodes = self.ends[:, 0].to(ids.device)
+        known = graph.contains(nodes)
         if not bool(known.all()):
             raise UsageError(
                 f"{int((~known).sum())} nodes of the request are not training nodes,"
-                f" the first is {int(ids[~known][0])}.",
+                f" the first is {int(nodes[~known][0])}.",
                 "Only training nodes can be forgotten.",
             )
+        if self.kind == "feature":
+            return graph.with_features(graph.x.masked_fill(self.feature_mask(graph), 0))
         return graph.without(ids)
 
     def sha256(self) -> str:
@@ -157,12 +198,7 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
     """
     if forget.ids is not None:
         ids = torch.tensor(forget.ids, dtype=torch.int64)
-        unknown = ids[~torch.isin(ids, train_ids)]
-        if len(unknown):
-            raise UsageError(
-                f"`forget` {int(unknown[0])}: not a training node of this repetition.",
-                "Only training nodes can be forgotten; other repetitions have other training nodes (`seeds`).",
-            )
+        _check_known(ids, train_ids)
         _check_room(len(ids), train_ids)
         return Request(ids.sort().values)
     count = _number(forget, num_nodes)
@@ -204,6 +240,53 @@ def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Ge
     return Request(pairs[chosen.sort().values], "edge")
 
 
+def draw_features(
+    forget: Forget, train_ids: Tensor, num_nodes: int, num_features: int, generator: torch.Generator
+) -> Request:
+    """Draw training nodes uniformly, whose features are all forgotten, or take the nodes or features named.
+
+    Args:
+        forget: How much, or which.
+        train_ids: int64 [m], ids of the training nodes.
+        num_nodes: Nodes of the whole graph: what a ratio is a share of.
+        num_features: Columns of the features.
+        generator: The random generator.
+
+    Raises:
+        UsageError: The request would be empty, there are fewer training nodes, or it names a node that is not a
+            training node, or a column that is not there.
+    """
+    if forget.ids is not None:
+        named = torch.tensor(
+            [one if isinstance(one, tuple) else (one, ALL_COLUMNS) for one in forget.ids], dtype=torch.int64
+        )
+        _check_known(named[:, 0], train_ids)
+        beyond = named[named[:, 1] >= num_features].tolist()
+        if beyond:
+            raise UsageError(
+                f"`forget` {beyond[0][0]}:{beyond[0][1]}: no such column, a node has {num_features} features.",
+                "Columns are counted from 0.",
+            )
+        return Request(named.unique(dim=0), "feature")
+    count = _number(forget, num_nodes)
+    if count > len(train_ids):
+        raise UsageError(
+            f"The request for the features of {count} nodes is larger than the {len(train_ids)} training nodes.",
+            "Forget those of fewer nodes.",
+        )
+    chosen = torch.randperm(len(train_ids), generator=generator)[:count]
+    return Request.of_features(train_ids[chosen].sort().values)
+
+
+def _check_known(ids: Tensor, train_ids: Tensor) -> None:
+    unknown = ids[~torch.isin(ids, train_ids)]
+    if len(unknown):
+        raise UsageError(
+            f"`forget` {int(unknown[0])}: not a training node of this repetition.",
+            "Only training nodes can be forgotten; other repetitions have other training nodes (`seeds`).",
+        )
+
+
 def _adjacent(graph: Graph, pairs: Tensor) -> Tensor:
     """Return for each pair of ids, lower first, whether an edge joins them: bool [t]."""
     # Twice in the list is there and wanted.
@@ -214,7 +297,7 @@ def _adjacent(graph: Graph, pairs: Tensor) -> Tensor:
 def _number(forget: Forget, total: int) -> int:
     count = forget.number_of(total)
     if count == 0:
-        what = "nodes" if forget.kind == "node" else "edges"
+        what = "edges" if forget.kind == "edge" else "nodes"
         raise UsageError(
             f"`forget_ratio` {forget.ratio} of {total} {what} rounds to none.",
             "Use a larger ratio or `forget_count`.",

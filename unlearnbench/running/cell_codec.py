@@ -138,9 +138,10 @@ def _cell(canonical: Plain, dataset: Spec, catalogue: Catalogue) -> Cell:
 
 def _protocol(canonical: Plain) -> Protocol:
     poison = canonical.get("poison")
-    forget = Forget()
+    kind = canonical["forget"]["kind"]
+    forget = Forget(kind=kind)
     if poison is None:
-        ids, kind = canonical["forget"].get("ids"), canonical["forget"]["kind"]
+        ids = canonical["forget"].get("ids")
         if ids is not None:
             ids = tuple(tuple(one) if isinstance(one, list) else one for one in ids)
         forget = Forget(canonical["forget"].get("ratio"), canonical["forget"].get("count"), ids, kind)

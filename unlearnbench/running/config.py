@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.dataclasses import dataclass
 
 from unlearnbench.errors import UsageError, nearest
@@ -37,8 +37,8 @@ class RunConfig(RunOptions):
 
     @field_validator("forget", mode="before")
     @classmethod
-    def _read_forget(cls, value: Any) -> Any:
-        return read_forget(value)
+    def _read_forget(cls, value: Any, info: ValidationInfo) -> Any:
+        return read_forget(value, info.data.get("forget_kind", "node"))
 
     @field_validator(
         "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
@@ -174,11 +174,13 @@ class RunConfig(RunOptions):
             settings.check_no_poison(self.set)
             return None
         given = (self.forget_ratio, self.forget_count, self.forget)
-        if any(value is not None for value in given) or self.forget_kind != "node":
+        if any(value is not None for value in given) or self.forget_kind == "edge":
             raise UsageError(
                 "`protocol` poison forgets what it injects.",
                 "Leave `forget_ratio`, `forget_count` and `forget` out; `set` poison.nodes=N says how many.",
             )
+        if self.forget_kind == "feature" and "poison.edges" in self.set:
+            raise UsageError("`set` poison.edges: injected features have no edges.", "Leave it out.")
         return settings.poison(self.set)
 
     def base_seed(self) -> int:

@@ -83,7 +83,8 @@ def _digest(value: Graph | Tensor) -> str:
 
 def _tensors(graph: Graph) -> list[Tensor]:
     """Return the tensors of a graph; sparse features stay sparse, since converting them is slow."""
-    rows = graph.__dict__.get("sparse_rows")
+    # Computed here if need be: a method that is the first to ask for them must not seem to change the graph.
+    rows = graph.sparse_rows
     features = [graph.x] if rows is None else [rows.starts, rows.columns, rows.values]
     return [*features, graph.y, graph.edge_index, graph.ids]
 

@@ -83,14 +83,16 @@ class RunOptions:
     forget_count: int | None = option(
         None, "Number of nodes to forget. `run` takes several: 1,10.", metavar="NUMBER", reads="integers"
     )
+    forget_kind: Literal["node", "edge", "feature"] = option(
+        "node", "What is forgotten; features of nodes become zero, and the nodes and their edges stay."
+    )
     forget: list[int] | list[tuple[int, int]] | None = option(
         None,
-        "The nodes to forget, 3,17; edges: 3-17,4-5; @FILE: those in a text, .npy or .json file. Repeated, it adds to"
-        " the one request.",
+        "The nodes to forget, or whose features, 3,17; edges: 3-17,4-5; single features by node and column: 3:0,17:2;"
+        " @FILE: those in a text, .npy or .json file. Repeated, it adds to the one request.",
         metavar="IDS",
         reads="texts",
     )
-    forget_kind: Literal["node", "edge"] = option("node", "What is forgotten.")
     num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")
     epochs: Count | None = option(None, "Epochs of training.", shown="100")
     batch_size: Count | None = option(

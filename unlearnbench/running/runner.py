@@ -127,7 +127,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         outcome.arrays["partition"] = method.kept()["partition"].cpu().numpy()
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
-    if request.kind == "edge" and method.deletes_at_inference:
+    if request.kind != "node" and method.deletes_at_inference:
         graph = request.apply(graph)
     with meter.phase("evaluate"):
         questions = _questions(graph, held, split, context.device, inputs)
@@ -200,17 +200,18 @@ def _clean_answers(
 ) -> dict[tuple[str, str, str], Tensor]:
     """Predict with the method trained on the clean graph, with the cell's own seed and with another.
 
-    `clean` are the predictions where nothing was injected. `fresh` are those of training from scratch
-    after the request, the partition included, with another seed.
+    `clean` are the predictions where nothing was injected; in place of injected features there are zeros.
+    `fresh` are those of training from scratch after the request, the partition included, with another seed.
     """
     assert data.clean is not None
+    graph = data.graph if data.request.kind == "node" else data.request.apply(data.graph)
     answers: dict[tuple[str, str, str], Tensor] = {}
     seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
     for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
-        task = Task(data.graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen)
+        task = Task(graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen)
         method: Unlearner = cell.method.build()
         method.fit(task)
-        answers |= _answers(moment, method, _questions(data.graph, data.clean, data.split, device))
+        answers |= _answers(moment, method, _questions(graph, data.clean, data.split, device))
     return answers
 
 

@@ -144,9 +144,10 @@ class Task:
     def without(self, request: Request) -> Task:
         """Return the retained task.
 
-        It lacks the nodes of the request with their features, labels and edges, or its edges.
+        It lacks the nodes of the request with their features, labels and edges, or its edges; or the features of
+        the request are zero.
         """
-        if request.kind == "edge":
+        if request.kind != "node":
             return replace(self, graph=request.apply(self.graph))
         given = {name: rows[~torch.isin(rows[:, 0], request.ids.to(rows.device))] for name, rows in self.given.items()}
         return replace(self, graph=request.apply(self.graph), given=given)

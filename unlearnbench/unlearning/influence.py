@@ -68,14 +68,15 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     """Return the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
     With v the gradient of the loss of the request and of the nodes it influences on the former
-    graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
+    graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. A node whose features
+    are forgotten is among the influenced ones: it stays, and so does its loss. For a network
     at its optimum v is the negative gradient of the retained loss, so that the step is Newton's on
     the retained loss; it equals a retraining exactly where the loss is quadratic.
 
     Args:
         network: A stack of one network; is not changed.
         task: What it was trained on.
-        request: The nodes to forget.
+        request: The nodes to forget, or features.
         retained: The task without them; its counts get `iterations`, `hessian_products`,
             `influenced`, `converged` and `last_term_ppm`.
         params: Parameters of the step.
@@ -86,9 +87,13 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     """
     parameters = network.parameters()
     decay = task.training.weight_decay if params.penalty else 0.0
-    hops = params.hops if params.hops is not None else hops_of(task.model.params)
-    influenced = task.graph.ids[within(task.graph, request.ids, hops)]
-    change = _flat(gradient(network, task.graph, torch.cat([request.ids, influenced]), decay)) - _flat(
+    features = request.kind == "feature"
+    # Without features a node keeps its degree.
+    hops = params.hops if params.hops is not None else hops_of(task.model.params) - features
+    near = task.graph.ids[within(task.graph, request.nodes, hops)]
+    former = torch.cat([request.nodes, near])
+    influenced = former if features else near
+    change = _flat(gradient(network, task.graph, former, decay)) - _flat(
         gradient(network, retained.graph, influenced, decay)
     )
     curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)

@@ -73,12 +73,13 @@ def changed_rows(graph: Graph, request: Request, steps: int, normalisation: Norm
 
     Args:
         graph: The graph from before the request.
-        request: Nodes or edges; an edge changes the rows of its two ends first, a node those of its neighbours.
+        request: An edge changes the rows of its two ends first, a node or its features those of its neighbours.
         steps: Number of propagations.
         normalisation: With `symmetric` a changed degree counts in the rows of the neighbours, one hop further.
     """
-    hops = steps + (normalisation == "symmetric") - (request.kind == "edge")
-    origin = torch.isin(graph.ids, request.ids.flatten().to(graph.ids.device))
+    degrees = normalisation == "symmetric" and request.kind != "feature"
+    hops = steps + degrees - (request.kind == "edge")
+    origin = torch.isin(graph.ids, request.nodes.to(graph.ids.device))
     if hops < 0:
         return torch.zeros_like(origin)
     return hop_distance(graph.edge_index, origin, hops, directed=True) <= hops

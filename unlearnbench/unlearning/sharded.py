@@ -51,7 +51,7 @@ class Sharded(Unlearner):
     summary = "Any partitioner with any aggregator: members of the shards that were hit are retrained."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
     named_by_parts = True
-    forgets = frozenset({"node", "edge"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     class Params(ComponentParams):
         """Number of shards, partitioner and aggregator."""
@@ -91,7 +91,7 @@ class Sharded(Unlearner):
             self._fit_aggregator(task)
 
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Retrain the members whose shards held a node of the request; refit the aggregator."""
+        """Retrain the members that saw part of the request; refit the aggregator."""
         with retained.phase("locate"):
             hit = self.locate(request, retained)
             retained.count(shards_hit=len(hit))
@@ -143,13 +143,14 @@ class Sharded(Unlearner):
         """
 
     def _locate_nodes(self, request: Request) -> list[int]:
-        """Return the shards that held a node of the request, and remove these nodes from them."""
-        forgotten = request.ids.to(self._ids.device)
+        """Return the shards that held a node of the request, and remove these nodes, unless only features go."""
+        forgotten = request.nodes.to(self._ids.device)
         gone = torch.isin(self._ids, forgotten)
         if int(gone.sum()) != len(forgotten):
             raise RefusedError(f"{len(forgotten) - int(gone.sum())} nodes of the request are in no shard.")
         hit: list[int] = torch.unique(self._shard[gone]).tolist()
-        self._ids, self._shard = self._ids[~gone], self._shard[~gone]
+        if request.kind == "node":
+            self._ids, self._shard = self._ids[~gone], self._shard[~gone]
         return hit
 
     def _locate_edges(self, request: Request, retained: Task) -> list[int]:

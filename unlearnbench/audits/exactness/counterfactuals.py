@@ -121,11 +121,12 @@ def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
     """
     if trials.of_edges:
         return Check("content", None, "an edge has no content but its ends")
-    differs = outcome(partial(_with_exchanged, trials, CONTENT), unlearned)
+    of_features = trials.request.kind == "feature"
+    differs = outcome(partial(_with_exchanged, trials, ["features"] if of_features else CONTENT), unlearned)
     if not differs:
         return Check("content", True)
-    what = "content"
-    if name_parts:
+    what = "features" if of_features else "content"
+    if name_parts and not of_features:
         parts = [part for part in CONTENT if outcome(partial(_with_exchanged, trials, [part]), unlearned)]
         what = " and ".join([*[", ".join(parts[:-1])] * (len(parts) > 1), *parts[-1:]]) or "content as a whole"
     return make_check("content", [f"still depends on the {what} of forgotten nodes"], differs)
@@ -134,20 +135,22 @@ def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
     """Return the training graph with other content for the nodes of D; ids and all else are unchanged.
 
-    `features`: those of other training nodes. `labels`: another class for each. `edges`: as many,
-    at least one, to other retained nodes.
+    `features`: those of other training nodes; where D are features, in their columns alone. `labels`: another
+    class for each. `edges`: as many, at least one, to other retained nodes.
     """
-    graph, ids = trials.subject.train_graph, trials.request.ids
+    graph, request, ids = trials.subject.train_graph, trials.request, trials.request.nodes
     rng = seeds.generator(trials.task().seed, "audit", "exchanged")
     at = graph.positions(ids).cpu()
     gone = torch.zeros(graph.num_nodes, dtype=torch.bool)
     gone[at] = True
-    others = torch.nonzero(~gone)[:, 0]
+    # Features of all nodes may be forgotten.
+    others = torch.nonzero(~gone if not bool(gone.all()) else gone)[:, 0]
     x, y, edges = graph.x.clone(), graph.y.clone(), graph.edge_index.cpu()
     drawn = others[torch.randint(len(others), (len(at),), generator=rng)]
     step = torch.randint(1, max(graph.num_classes, 2), (len(at),), generator=rng)
     if "features" in parts:
         x[at] = graph.x[drawn]
+        x = torch.where(request.feature_mask(graph), x, graph.x) if request.kind == "feature" else x
     if "labels" in parts:
         y[at] = (graph.y[at] + step.to(y.device)) % graph.num_classes
     if "edges" in parts:

@@ -54,7 +54,7 @@ class Exactness(Audit):
     reference = "the definition of exact unlearning in Bourtoule et al., Machine Unlearning, IEEE S&P 2021; checks ours"
     question = "Is what is deployed after a request what would be deployed had the data never been there?"
     order = 10
-    kinds = frozenset({"node", "edge"})
+    kinds = frozenset({"node", "edge", "feature"})
 
     class Params(ComponentParams):
         """Parameters of the two-sample test, for methods that are not exact."""
@@ -110,15 +110,17 @@ class Exactness(Audit):
                 partition = Check("own partition", None, "the counterfactual differs")
             checks += [partition, *self._thorough(method, unlearned, trials, known, bool(same.passed))]
         failed = {check.name for check in checks if check.passed is False}
-        # Without some edges a method may rightly be what it was: two shards, and the edge between them.
-        if "change" in failed and not (trials.of_edges and same.passed):
+        # Without some edges a method may rightly be what it was: two shards, and the edge between them. And a
+        # forgotten feature may have been zero.
+        if "change" in failed and (trials.request.kind == "node" or not same.passed):
             return NONE, (), ["Forgetting changed no parameter."]
         if not same.passed:
             return by_distribution(trials, self.params.runs, self.params.permutations)
         if failed - {"change", "own partition", "content"}:
             return APPROXIMATE, (), []
         if "own partition" in failed:
-            return f"{GIVEN} ({'content' if 'content' in failed or trials.of_edges else 'ids'})", (), []
+            of_ids = trials.request.kind == "node" and "content" not in failed
+            return f"{GIVEN} ({'ids' if of_ids else 'content'})", (), []
         return (APPROXIMATE if "content" in failed else EXACT), (), []
 
     def _thorough(self, method: Unlearner, unlearned: Run, trials: Trials, known: set[str], exact: bool) -> list[Check]:

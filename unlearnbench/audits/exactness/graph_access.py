@@ -141,9 +141,8 @@ def faults(
     """
     forgotten = request.ids.cpu()
     gone = forgotten if request.kind == "node" else forgotten[:0, 0]
-    pairs_gone = (
-        set[tuple[int, int]]() if request.kind == "node" else _as_set(torch.cat([forgotten, forgotten.flip(1)]).t())
-    )
+    both_ways = torch.cat([forgotten, forgotten.flip(1)]).t() if request.kind == "edge" else forgotten.new_empty(2, 0)
+    pairs_gone = _as_set(both_ways)
     true_pairs = expected.ids.cpu()[expected.edge_index.cpu()]
     true_pairs = true_pairs[:, ~torch.isin(true_pairs, gone).any(dim=0)]
     nodes, of_gone, lost, surplus = (set[Any]() for _ in range(4))

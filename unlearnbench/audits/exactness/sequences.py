@@ -17,7 +17,7 @@ def check_sequences(unlearned: Run, trials: Trials) -> list[Check]:
 
     Returns:
         `order`: the results of both orders are that of one request, and equal each other where the same part of D
-        is forgotten. `small requests`: after a request of a single node or edge, and after one that leaves
+        is forgotten. `small requests`: after a request of a single part of D, and after one that leaves
         about half of the shards untouched, the result is that of a run that never saw these.
     """
     parts, leaves_shards = parts_of(trials.request, unlearned.kept_before.get("partition"))
@@ -47,7 +47,7 @@ def check_sequences(unlearned: Run, trials: Trials) -> list[Check]:
 
 
 def parts_of(request: Request, partition: Tensor | None) -> tuple[list[Request], bool]:
-    """Split D: a single node or edge, the rest of it in about half of the shards, half of what remains, the rest.
+    """Split D: a single part of it, the rest of it in about half of the shards, half of what remains, the rest.
 
     Returns:
         The parts, none empty, and whether the first two leave shards untouched that D as a whole hits.
@@ -57,7 +57,7 @@ def parts_of(request: Request, partition: Tensor | None) -> tuple[list[Request],
     inner = rest[:0]
     if partition is not None and len(partition):
         shard_of = dict(partition.tolist())
-        shards = [_shard_of(one, shard_of) for one in ids.tolist()]
+        shards = [_shard_of(ends, shard_of) for ends in request.ends.tolist()]
         hit = list(dict.fromkeys(shard for shard in shards if shard is not None))
         chosen = hit[: max(1, len(set(shard_of.values())) // 2)]
         inside = torch.tensor([shard in chosen for shard in shards])
@@ -71,11 +71,9 @@ def parts_of(request: Request, partition: Tensor | None) -> tuple[list[Request],
     return [Request(ids[cut.to(ids.device)], request.kind) for cut in cuts if len(cut)], leaves_shards
 
 
-def _shard_of(one: int | Sequence[int], shard_of: Mapping[int, int]) -> int | None:
+def _shard_of(ends: Sequence[int], shard_of: Mapping[int, int]) -> int | None:
     """Return the shard of a node, or of an edge within one."""
-    if isinstance(one, int):
-        return shard_of.get(one)
-    shards = {shard_of.get(end) for end in one}
+    shards = {shard_of.get(end) for end in ends}
     return shards.pop() if len(shards) == 1 else None
 
 

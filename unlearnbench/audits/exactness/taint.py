@@ -16,6 +16,7 @@ from unlearnbench.audits.exactness.reach import named_reachable_tensors
 from unlearnbench.audits.exactness.trials import Run, Trials, outcome
 from unlearnbench.graph import Graph
 from unlearnbench.graph.digest import raw_bytes
+from unlearnbench.protocol import Request
 
 # Not a class of any graph, and small: code that counts classes makes a table of this length.
 _LEAST_LABEL = 10_007
@@ -38,7 +39,7 @@ class Search:
 
     Args:
         graph: The training graph as it was before it was marked.
-        ids: int64 [t], D.
+        ids: int64 [t], the nodes of D, or those that lose features.
         known: Digests of what a run that never saw D holds, and of what the retained graph holds.
 
     Attributes:
@@ -93,7 +94,7 @@ def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) ->
     finds copies and whatever was computed from them. Only if that run is `exact`, deploying the same
     bits, are tensors that merely differ informative.
     """
-    search = Search(trials.subject.train_graph, trials.gone, set())
+    search = Search(trials.subject.train_graph, trials.losers, set())
 
     def marked() -> Run:
         found = trials.apart(_marked, sorted(known))
@@ -116,17 +117,21 @@ def _marked(trials: Trials, known: list[str]) -> dict[str, Any]:
     """Make the run whose data of D is overwritten, and search the method after the request and after all queries."""
     truth = trials.subject.train_graph
     own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
-    search = Search(truth, trials.gone, set(known))
-    run = trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.gone), inspect=search)
+    search = Search(truth, trials.losers, set(known))
+    run = trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.request), inspect=search)
     return {"run": run.plain(), "paths": [search.marked, search.copies, search.others]}
 
 
-def overwrite(graph: Graph, ids: Tensor) -> None:
-    """Overwrite, in place, the features of nodes with NaN and their labels with `unused_label`.
+def overwrite(graph: Graph, request: Request) -> None:
+    """Overwrite, in place, the features of nodes with NaN and their labels with `unused_label`; or features alone.
 
     On CUDA labels stay: a wrong one ends the process there.
     """
-    at = graph.positions(ids)
+    if request.kind == "feature":
+        graph.x.masked_fill_(request.feature_mask(graph), torch.nan)
+    if request.kind != "node":
+        return
+    at = graph.positions(request.ids)
     graph.x[at] = torch.nan
     if not graph.y.is_cuda:
         graph.y[at] = unused_label(graph)

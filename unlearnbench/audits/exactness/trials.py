@@ -23,6 +23,7 @@ from unlearnbench.task import Query, Task, Training, View
 from unlearnbench.unlearning import Unlearner
 
 Inspect = Callable[[Unlearner], None]
+_ABOUT = {"node": "forgotten", "edge": "ends of forgotten edges", "feature": "nodes of forgotten features"}
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,16 @@ class Trials:
 
     @property
     def gone(self) -> Tensor:
-        """The ids of the forgotten nodes, int64 [t]; none if D are edges."""
-        return self.request.ids[:0, 0] if self.of_edges else self.request.ids
+        """The ids of the forgotten nodes, int64 [t]; none if D are edges or features."""
+        return self.request.ids if self.request.kind == "node" else self.request.ids[:0, 0]
+
+    @property
+    def losers(self) -> Tensor:
+        """The ids of the nodes whose features the request takes away, int64 [t]."""
+        if self.request.kind != "feature":
+            return self.gone
+        graph = self.subject.train_graph
+        return graph.ids[(graph.x != self.retained.x).any(dim=1)]
 
     @cached_property
     def retained(self) -> Graph:
@@ -132,19 +141,19 @@ class Trials:
     @property
     def about(self) -> str:
         """The name of the query about D itself."""
-        return "ends of forgotten edges" if self.of_edges else "forgotten"
+        return _ABOUT[self.request.kind]
 
     @cached_property
     def queries(self) -> dict[str, Query]:
         """The queries after a request: test nodes in both views, D, and the retained training nodes next to it.
 
-        Nodes of D are unseen nodes; of edges of D the ends are asked about. A method that does not delete at
-        inference is queried over the graph with D, as it would be deployed.
+        Nodes of D are unseen nodes; of edges of D the ends are asked about, of features their nodes. A method that
+        does not delete at inference is queried over the graph with D, as it would be deployed.
         """
         subject, graph = self.subject, self.subject.train_graph
         deletes = self.method.build().deletes_at_inference
         left = (self.retained if deletes else graph).ids
-        touched = self.request.ids.flatten().unique()
+        touched = self.request.nodes
         near = graph.ids[hop_distance(graph.edge_index, torch.isin(graph.ids, touched), 1) == 1]
         targets = {
             "test": subject.split.test,
@@ -152,9 +161,8 @@ class Trials:
             "neighbours of forgotten": near if len(near) else self.retained.ids,
         }
         queries = {name: subject.query(ids, left) for name, ids in targets.items()}
-        if self.of_edges and deletes:
-            without = self.request.ids
-            queries = {name: replace(one, graph=one.graph.unlinked(without)) for name, one in queries.items()}
+        if self.request.kind != "node" and deletes:
+            queries = {name: replace(one, graph=self.request.apply(one.graph)) for name, one in queries.items()}
         return {"test": queries["test"], "test, full view": replace(queries["test"], view=View.FULL), **queries}
 
     def task(self, graph: Graph | None = None, run: int = 0, side: str = "") -> Task:

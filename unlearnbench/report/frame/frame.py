@@ -35,6 +35,8 @@ PHASE_SECONDS = {
     "full_predict_seconds": ("predict-full",),
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
+AMOUNTS = ("ratio", "count", "injected", "ids")
+"""What of a request says how much is forgotten."""
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
 _MEMBER = re.compile("train/member-([0-9]+)")
 MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
@@ -150,6 +152,12 @@ def shown_method(label: str, preset: str) -> str:
 
 def shown_forget(forget: Mapping[str, Any]) -> str:
     """Describe in a few words what is forgotten."""
+    if forget.get("kind") == "feature" and len(forget) == 2 and forget.keys() & set(AMOUNTS):
+        if any(isinstance(one, list) for one in forget.get("ids", [])):
+            return _counted(len(forget["ids"]), "named ", "feature value")
+        if "injected" in forget:
+            return f"injected features of {_counted(forget['injected'], '', 'node')}"
+        return f"features of {shown_forget({**forget, 'kind': 'node'})}"
     if set(forget) == {"kind", "ratio"}:
         return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
     if set(forget) == {"kind", "count"}:

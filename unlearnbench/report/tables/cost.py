@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.frame import AMOUNTS, canonical
 from unlearnbench.report.frame.record_groups import REFERENCE, UNIT, busiest_machine, distinguish, known
 from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_records
 from unlearnbench.report.tables import formatting
@@ -24,8 +24,6 @@ STAGES = {
     "longest shard s": "longest_seconds",
     "one deletion s": "expected_seconds",
 }
-AMOUNTS = ("ratio", "count", "injected", "ids")
-"""What of a request says how much is forgotten."""
 _KIB = 1024
 
 
@@ -180,7 +178,8 @@ def curve_table(curve: Curve) -> Table:
         row["break-even"] = shown_even(curve.even[str(method)]) if method in curve.even else ""
         shown.append(row)
     table = pd.DataFrame(shown, columns=["method", *map(str, curve.counts), "break-even"]).fillna("")
-    what = "edges" if json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind") == "edge" else "nodes"
+    kind = json.loads(part.iloc[0]["protocol_config"])["forget"].get("kind")
+    what = {"edge": "edges", "feature": "nodes whose features were"}.get(kind, "nodes")
     notes = [
         f"Columns: {what} deleted in one request; seconds of unlearn(), mean ± sample standard deviation, and in"
         " brackets the geometric mean of the ratios to Retrain within repetitions.",

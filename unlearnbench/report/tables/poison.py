@@ -97,9 +97,11 @@ def _notes(averages: Aggregate) -> Iterator[str]:
         f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " micro-F1 on the test nodes."
     )
+    what = "features" if "features" in averages.group.facets["forget"] else "nodes"
     yield (
-        "clean: trained without the injected nodes; poisoned: trained with them; unlearned: after forgetting them, with"
-        " the partition they took part in; fresh: trained anew without them by other chance, on a partition of its own."
+        f"clean: trained without the injected {what}; poisoned: trained with them; unlearned: after forgetting them,"
+        " with the partition they took part in; fresh: trained anew without them by other chance, on a partition of its"
+        " own."
     )
     yield (
         "recovery: (unlearned - poisoned)/(clean - poisoned) of the means, 1 where all of the damage is undone; NA"

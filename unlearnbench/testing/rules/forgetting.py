@@ -34,6 +34,8 @@ from unlearnbench.testing.rules.lifecycle import (
 from unlearnbench.testing.rules.purity import check_log_probabilities, copied, describe, difference
 from unlearnbench.unlearning import Claim, Unlearner
 
+_NAMED = {"node": "a node", "edge": "an edge", "feature": "the features of a node"}
+
 
 def _claims_something(case: Case) -> Claim:
     claim: Claim = case.build().claim
@@ -153,6 +155,15 @@ def _serves_edges(case: Case, toy: Toy) -> Iterator[Fault]:
         yield from check_log_probabilities(answer, toy, "predict() after a request of edges")
 
 
+def _serves_features(case: Case, toy: Toy) -> Iterator[Fault]:
+    if "feature" not in case.build().forgets:
+        raise Skipped("it does not declare that it forgets features")
+    single = torch.stack([toy.train[:3], torch.zeros_like(toy.train[:3])], dim=1)
+    life = live(case, toy, [Request(single, "feature"), Request.of_features(toy.train[1::5])])
+    for answer in chain.from_iterable(life.answers.values()):
+        yield from check_log_probabilities(answer, toy, "predict() after a request of features")
+
+
 def _reaches_every_shard(case: Case, toy: Toy) -> Iterator[Fault]:
     _claims_something(case)
     if not seeded_life(case, toys()[PLAIN]).kept[0]:
@@ -161,10 +172,11 @@ def _reaches_every_shard(case: Case, toy: Toy) -> Iterator[Fault]:
     method = trained(case, toy, task)
     # Edges first, while shards have several.
     kinds: list[Kind] = ["edge"] if "edge" in method.forgets and case.model.partition("[")[0] != "mlp" else []
+    kinds += ["feature"] if "feature" in method.forgets else []
     kinds += ["node"] * 3 if "node" in method.forgets else []
     for number, kind in enumerate(kinds, 1):
         ids, shards = _one_of_each(method, task, kind)
-        request = Request(ids, kind)
+        request = Request.of_features(ids) if kind == "feature" else Request(ids, kind)
         retained, before = task.without(request), copied(method.state())
         method.unlearn(request, retained)
         after = method.state()
@@ -174,8 +186,7 @@ def _reaches_every_shard(case: Case, toy: Toy) -> Iterator[Fault]:
         if left or is_stale:
             what = f"the members of shards {listed(left)} are" if left else "every parameter is"
             yield Fault(
-                f"Request {number}, {f'an {kind}' if kind == 'edge' else f'a {kind}'} of each of {max(1, len(shards))}"
-                f" shards: {what} as before.",
+                f"Request {number}, {_NAMED[kind]} of each of {max(1, len(shards))} shards: {what} as before.",
                 "Retrain, from the retained task, the member of every shard that a request touches, at every request.",
             )
             return
@@ -238,12 +249,13 @@ RULES = (
     ),
     Rule(
         "every-shard",
-        "three requests, and one of edges, change the member of every shard that they touch",
+        "three requests, and one of edges and of features, change the member of every shard that they touch",
         _reaches_every_shard,
         (MANY_SHARDS,),
         (*_ANSWERS, "heeds-the-request"),
     ),
     Rule("edges", "requests of edges are served, if it declares them", _serves_edges, needs=_ANSWERS),
+    Rule("features", "requests of features are served, if it declares them", _serves_features, needs=_ANSWERS),
     Rule(
         "claim",
         "a claim to be exact holds, bit for bit",

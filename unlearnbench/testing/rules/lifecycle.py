@@ -75,7 +75,7 @@ def live(case: Case, toy: Toy, requests: Sequence[Request] | None = None) -> Lif
         method.unlearn(request, retained)
         after.append(copied(method.state()))
         kept.append(copied(method.kept()))
-        graph = request.apply(graph) if request.kind == "edge" else graph
+        graph = graph if request.kind == "node" else request.apply(graph)
         held = retained.graph.ids if method.deletes_at_inference else toy.train
         for view in VIEWS:
             answers[view].append(_predicted(method, graph, toy, held, view))

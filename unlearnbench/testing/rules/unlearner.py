@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.testing.graphs import EQUAL, ONE_CLASS, ONE_NODE, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules import forgetting
 from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule, Skipped
@@ -42,7 +44,7 @@ def _declares_claim(case: Case, toy: Toy) -> Iterator[Fault]:
     if not isinstance(method.claim_reason, str):
         yield Fault(f"Its claim_reason is {method.claim_reason!r}.", "Use text: ids or content for a kept partition.")
     kinds = method.forgets
-    if not isinstance(kinds, frozenset | set) or not kinds or not kinds <= {"node", "edge"}:
+    if not isinstance(kinds, frozenset | set) or not kinds or not kinds <= set(get_args(Kind)):
         yield Fault(f"Its forgets is {kinds!r}.", 'Name kinds of requests: frozenset({"node"}).')
 
 
