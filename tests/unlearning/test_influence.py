@@ -126,7 +126,7 @@ def path(length):
 )
 def test_the_influenced_lie_within_so_many_hops_and_are_not_the_request(ids, hops, wanted):
     graph = path(9)
-    assert graph.ids[within(graph, torch.tensor(ids), hops)].tolist() == wanted
+    assert graph.ids[within(graph, Request(torch.tensor(ids)), hops)].tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_the_bound_holds_where_its_assumptions_do():
     lipschitz = float(math.sqrt(2) * longest + DECAY * parameters)
     losses = [entropy_of_each(flat, graph).max() for flat in (start, best) for graph in (task.graph, retained.graph)]
     constants = Constants(lipschitz, DECAY, float(max(losses)))
-    influenced = int(within(task.graph, request.ids, 3).sum())
+    influenced = int(within(task.graph, request, 3).sum())
     bound = distance_bound(constants, 40, 3, influenced, float((found - start).norm()))
     assert float((found - best).norm()) <= float((found - start).norm()) + float((start - best).norm()) <= bound
 
@@ -471,7 +471,7 @@ def test_certified_noise_is_the_bounds():
     _, gif, _ = forgotten("gif")
     before, noisy, _ = forgotten("idea[epsilon=0.5,delta=0.01]")
     length = math.sqrt(sum(float((gif[name] - before[name]).square().sum()) for name in gif))
-    influenced = int(within(task.graph, request.ids, 3).sum())
+    influenced = int(within(task.graph, request, 3).sum())
     bound = distance_bound(Constants(0.25, 1.0, 0.5), task.graph.num_nodes, 4, influenced, length)
     apart = torch.cat([(noisy[name] - gif[name]).flatten() for name in gif])
     assert float(apart.std()) == pytest.approx(noise_for(bound, 0.5, 0.01), rel=0.05)

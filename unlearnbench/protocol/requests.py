@@ -111,6 +111,16 @@ class Request:
     ids: Tensor
     kind: Kind = "node"
 
+    @property
+    def nodes(self) -> Tensor:
+        """The ids of the nodes to be forgotten, or of the ends of the edges: int64 [m], ascending."""
+        return self.ids if self.kind == "node" else self.ids.unique()
+
+    @property
+    def removed(self) -> Tensor:
+        """The ids of the nodes that are no longer there afterwards: int64 [m], none for edges."""
+        return self.ids if self.kind == "node" else self.ids.new_empty(0)
+
     def apply(self, graph: Graph) -> Graph:
         """Return the graph without the nodes of the request and their incident edges, or without its edges.
 

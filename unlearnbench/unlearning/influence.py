@@ -67,16 +67,17 @@ class Step:
 def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
     """Return the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
-    With v the gradient of the loss of the request and of the nodes it influences on the former
-    graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. For a network
+    With v the gradient of the loss of the removed nodes and of the nodes that the request influences on
+    the former graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. A
+    request of edges removes no node and influences their ends and the nodes around. For a network
     at its optimum v is the negative gradient of the retained loss, so that the step is Newton's on
     the retained loss; it equals a retraining exactly where the loss is quadratic.
 
     Args:
         network: A stack of one network; is not changed.
         task: What it was trained on.
-        request: The nodes to forget.
-        retained: The task without them; its counts get `iterations`, `hessian_products`,
+        request: What to forget.
+        retained: The task without it; its counts get `iterations`, `hessian_products`,
             `influenced`, `converged` and `last_term_ppm`.
         params: Parameters of the step.
 
@@ -86,9 +87,10 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     """
     parameters = network.parameters()
     decay = task.training.weight_decay if params.penalty else 0.0
-    hops = params.hops if params.hops is not None else hops_of(task.model.params)
-    influenced = task.graph.ids[within(task.graph, request.ids, hops)]
-    change = _flat(gradient(network, task.graph, torch.cat([request.ids, influenced]), decay)) - _flat(
+    # The ends of a forgotten edge change as the neighbours of a forgotten node do, one hop nearer.
+    hops = params.hops if params.hops is not None else hops_of(task.model.params) - (request.kind == "edge")
+    influenced = task.graph.ids[within(task.graph, request, hops)]
+    change = _flat(gradient(network, task.graph, torch.cat([request.removed, influenced]), decay)) - _flat(
         gradient(network, retained.graph, influenced, decay)
     )
     curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)
@@ -121,12 +123,10 @@ def hops_of(model: ComponentParams) -> int:
     return 1 + int(getattr(model, "steps", getattr(model, "layers", 2)))
 
 
-def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
-    """Return which nodes are within so many hops of others, these excluded: bool [graph.num_nodes]."""
-    origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
-    origin[graph.positions(ids)] = True
-    distance = hop_distance(graph.edge_index, origin, hops)
-    return (distance > 0) & (distance <= hops)
+def within(graph: Graph, request: Request, hops: int) -> Tensor:
+    """Return which nodes stay and are within so many hops of those of a request: bool [graph.num_nodes]."""
+    near = hop_distance(graph.edge_index, torch.isin(graph.ids, request.nodes), hops) <= hops
+    return near & ~torch.isin(graph.ids, request.removed)
 
 
 def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:

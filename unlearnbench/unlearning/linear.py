@@ -78,7 +78,7 @@ def changed_rows(graph: Graph, request: Request, steps: int, normalisation: Norm
         normalisation: With `symmetric` a changed degree counts in the rows of the neighbours, one hop further.
     """
     hops = steps + (normalisation == "symmetric") - (request.kind == "edge")
-    origin = torch.isin(graph.ids, request.ids.flatten().to(graph.ids.device))
+    origin = torch.isin(graph.ids, request.nodes.to(graph.ids.device))
     if hops < 0:
         return torch.zeros_like(origin)
     return hop_distance(graph.edge_index, origin, hops, directed=True) <= hops
