@@ -27,6 +27,8 @@ class BadTeacher(PostHoc):
     class Params(DescentParams):
         """Steps, learning rate and how much of what is retained is taught."""
 
+        epochs: int = Field(default=10, ge=1, description="Steps, each over the request and what is taught.")
+        lr: float = Field(default=0.0003, gt=0, description="Learning rate.")
         share: float = Field(default=0.3, gt=0, le=1, description="Share of the retained nodes that is taught.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
