@@ -32,7 +32,7 @@ class Cgu(Unlearner):
         "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
     )
     claim = Claim.CERTIFIED
-    forgets = frozenset({"node", "feature"})
+    forgets = frozenset({"node", "edge", "feature"})
     models = frozenset({LINEAR_MODEL})
 
     class Params(ComponentParams):

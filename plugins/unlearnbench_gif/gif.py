@@ -18,7 +18,7 @@ class Gif(PostHoc):
     summary = "A step by the influence of the request and its neighbourhood."
     reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"
     claim = Claim.APPROXIMATE
-    forgets = frozenset({"node", "feature"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     class Params(InfluenceParams):
         """Whose loss changes and how the Hessian is inverted."""

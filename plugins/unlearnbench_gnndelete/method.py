@@ -33,6 +33,7 @@ class GNNDelete(PostHoc):
     summary = "A frozen network with trained operators on the rows near what was deleted."
     reference = "Cheng et al., GNNDelete: A General Strategy for Unlearning in Graph Neural Networks, ICLR 2023"
     claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """How the operators are trained."""
@@ -87,8 +88,8 @@ class GNNDelete(PostHoc):
 
 
 def without(operators: list[Operator], request: Request) -> list[Operator]:
-    """Remove the nodes of a request from earlier operators; operators left without nodes are dropped."""
-    kept = [replace(each, ids=each.ids[~torch.isin(each.ids, request.ids)].clone()) for each in operators]
+    """Remove forgotten nodes from earlier operators; operators left without nodes are dropped."""
+    kept = [replace(each, ids=each.ids[~torch.isin(each.ids, request.removed)].clone()) for each in operators]
     return [each for each in kept if len(each.ids)]
 
 
@@ -100,17 +101,17 @@ def trained(
     Args:
         network: A stack of one network, not changed.
         earlier: The operators of earlier requests, part of the network before this one.
-        task: With the nodes of the request.
-        request: The nodes to forget.
-        retained: The task without them; the source of seeds.
+        task: With the request.
+        request: What to forget.
+        retained: The task without it; the source of seeds.
         params: Parameters of the training.
 
     Returns:
         The operators, none if no edge is deleted, and for each step the loss of each layer.
     """
     graph, layers = task.graph, list(network.convolutions())
-    gone = torch.isin(graph.ids, request.ids)
-    touches = incident(graph.edge_index, gone)
+    gone = torch.isin(graph.ids, request.removed)
+    touches = graph.copies(request.ids) if request.kind == "edge" else incident(graph.edge_index, gone)
     deleted = graph.edge_index[:, touches]
     if deleted.shape[1] == 0:
         return [], []

@@ -29,7 +29,7 @@ class Idea(PostHoc):
     summary = "An influence step and noise that is to hide the rest."
     reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"
     claim = Claim.APPROXIMATE
-    forgets = frozenset({"node", "feature"})
+    forgets = frozenset({"node", "edge", "feature"})
 
     class Params(InfluenceParams):
         """The step, the noise, and the assumptions on the loss."""
@@ -64,9 +64,8 @@ def claimed(params: Idea.Params, task: Task, request: Request, step: Step) -> fl
     """Return the claimed bound on the distance of a step from a retraining, before noise."""
     constants = Constants(params.lipschitz, params.convexity, params.loss)
     length = float(torch.cat([part.reshape(-1) for part in step.parts]).norm())
-    # Where features are forgotten no loss is gone: those of their nodes are among the influenced ones.
-    gone = len(request.ids) if request.kind == "node" else 0
-    return distance_bound(constants, task.graph.num_nodes, gone, step.influenced, length)
+    # With edges or features no loss is gone: those of their nodes are among the influenced ones.
+    return distance_bound(constants, task.graph.num_nodes, len(request.removed), step.influenced, length)
 
 
 def noise(entries: Sequence[Tensor], std: float, rng: torch.Generator) -> list[Tensor]:

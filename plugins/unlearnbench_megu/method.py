@@ -17,8 +17,8 @@ from unlearnbench_megu.losses import forgetting, holding
 class MEGU(PostHoc):
     """Fine-tunes all parameters jointly with a linear operator on the logits.
 
-    On the deleted nodes the operator is pushed away from the network's original predictions and
-    pulls the network along; on the nodes that they influenced both are kept at them.
+    On the deleted nodes, or the ends of deleted edges, the operator is pushed away from the network's
+    original predictions and pulls the network along; on the nodes that they influenced both are kept at them.
     """
 
     name = "megu"
@@ -26,6 +26,7 @@ class MEGU(PostHoc):
     summary = "Fine-tuning that drives the deleted nodes away and holds those they had influence on."
     reference = "Li et al., Towards Effective and General Graph Unlearning via Mutual Evolution, AAAI 2024"
     claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """How it is fine-tuned."""
@@ -48,21 +49,22 @@ def fine_tune(
 
     Args:
         network: A stack of one network.
-        task: With the nodes of the request.
-        request: The nodes to forget.
-        retained: The task without them; the source of seeds.
+        task: With the request.
+        request: What to forget.
+        retained: The task without it; the source of seeds.
         params: Parameters of the fine-tuning.
 
     Returns:
         Both losses of each step, forgetting and holding.
     """
     graph = task.graph
-    gone = torch.isin(graph.ids, request.ids)
+    gone = torch.isin(graph.ids, request.nodes)
     near = influenced(graph.x, graph.edge_index, gone, params.hops)
     ((_, original),) = network.predict([graph])
     predicted = original.argmax(dim=1)
-    linked = gone[graph.edge_index].any(dim=0)
-    unlinked = replace(graph, edge_index=graph.edge_index[:, ~linked])
+    unlinked = retained.graph
+    if request.kind == "node":
+        unlinked = replace(graph, edge_index=graph.edge_index[:, ~gone[graph.edge_index].any(dim=0)])
 
     operator = drawn_operator(graph.num_classes, retained.generator("megu", "operator")).to(task.device)
     noise = Noise([retained.key("megu", "dropout")], task.device)

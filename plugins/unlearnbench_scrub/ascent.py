@@ -18,6 +18,7 @@ class GradientAscent(PostHoc):
     summary = "A few steps up the loss of the request."
     reference = "NegGrad of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"
     claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """Steps and learning rate."""
@@ -40,16 +41,16 @@ def climb(
 
     Args:
         network: A stack of one network.
-        task: With the nodes of the request.
-        request: The nodes to forget.
-        retained: The task without them.
+        task: With the request.
+        request: What to forget.
+        retained: The task without it.
         params: Steps and learning rate.
 
     Returns:
         The loss before each step.
     """
     graph = task.graph
-    at = graph.positions(request.ids)
+    at = graph.positions(request.nodes)
     evaluate, losses = network.answering([graph]), list[float]()
     optimiser = torch.optim.Adam(network.parameters(), lr=params.lr, maximize=True)
     for _ in range(params.steps):

@@ -21,6 +21,7 @@ class SCRUB(PostHoc):
     summary = "A student that leaves its teacher on the request and follows it elsewhere."
     reference = "Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"
     claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """Steps, learning rate and weights of the losses."""
@@ -48,9 +49,9 @@ def teach(
     Args:
         teacher: A stack of one network; evaluated only at the start, so that it may be the student itself.
         student: A stack of one network.
-        task: With the nodes of the request.
-        request: The nodes to forget.
-        retained: The task without them; the source of seeds.
+        task: With the request.
+        request: What to forget.
+        retained: The task without it; the source of seeds.
         params: Parameters of the training.
 
     Returns:
@@ -58,7 +59,7 @@ def teach(
         of the minimising step, both before the step.
     """
     former, graph = task.graph, retained.graph
-    at = former.positions(request.ids)
+    at = former.positions(request.nodes)
     on_request: Tensor = teacher.predict([former])[0][1][at]
     on_retained = teacher.predict([graph])[0][1]
 

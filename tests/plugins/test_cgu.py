@@ -133,21 +133,29 @@ def test_nodes_without_features_stay_at_zero():
 # The method
 
 
-def unlearned(bracket, requests=1):
+KINDS = pytest.mark.parametrize("kind", ["node", "edge"])
+
+
+def to_forget(task, request, kind):
+    return request.ids if kind == "node" else task.graph.pairs()[::50]
+
+
+def unlearned(bracket, requests=1, kind="node"):
     graph, task, request = setting_sgc()
     method = fitted(bracket, task)
-    parts = request.ids.chunk(requests)
     first, trainings = method.state(), []
-    for ids in parts:
-        task = task.without(Request(ids))
-        method.unlearn(Request(ids), task)
+    for ids in to_forget(task, request, kind).chunk(requests):
+        part = Request(ids, kind)
+        task = task.without(part)
+        method.unlearn(part, task)
         trainings.append(method._trainings)
     return graph, task, method, first, trainings
 
 
-def test_a_step_within_the_budget_is_newtons_on_the_retained_loss():
+@KINDS
+def test_a_step_within_the_budget_is_newtons_on_the_retained_loss(kind):
     _, task, _ = setting_sgc()
-    _, retained, method, first, trainings = unlearned(WITHIN)
+    _, retained, method, first, trainings = unlearned(WITHIN, kind=kind)
     assert trainings == [1]
     former, after = (propagated(each.graph, 2, "mean") for each in (task, retained))
     former, after = former - former.mean(dim=0), after - after.mean(dim=0)
@@ -168,14 +176,16 @@ def test_a_step_within_the_budget_is_newtons_on_the_retained_loss():
     torch.testing.assert_close(method.state()["members/000/centre"], propagated(retained.graph, 2, "mean").mean(dim=0))
 
 
-def test_what_is_spent_adds_up_and_is_never_below_the_gradient():
+@KINDS
+def test_what_is_spent_adds_up_and_is_never_below_the_gradient(kind):
     _, task, request = setting_sgc()
     method = fitted(WITHIN, task)
     noise = -method._gradient(task, method._centred(task)[0])
     spent = [method._spent]
-    for ids in request.ids.split(1):
-        task = task.without(Request(ids))
-        method.unlearn(Request(ids), task)
+    for ids in to_forget(task, request, kind).split(1):
+        part = Request(ids, kind)
+        task = task.without(part)
+        method.unlearn(part, task)
         spent.append(method._spent)
         assert float((method._gradient(task, method._centred(task)[0]) + noise).norm()) <= method._spent
     assert method._trainings == 1

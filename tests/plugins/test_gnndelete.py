@@ -90,10 +90,14 @@ def test_losses_by_hand():
 def slow_losses(module, task, request, weights, alpha, messages):
     """The losses of both layers of a GCN, edge by edge and node by node, with PyG's layers."""
     graph = task.graph
-    n, gone = graph.num_nodes, set(graph.positions(request.ids).tolist())
-    edges = graph.edge_index.t().tolist()
-    deleted = [edge for edge in edges if gone & set(edge)]
-    left = torch.tensor([edge for edge in edges if not gone & set(edge)]).t()
+    n, edges = graph.num_nodes, graph.edge_index.t().tolist()
+    if request.kind == "node":
+        gone = set(graph.positions(request.ids).tolist())
+        deleted = [edge for edge in edges if gone & set(edge)]
+    else:
+        gone, pairs = set(), request.ids.tolist()
+        deleted = [edge for edge in edges if sorted(edge) in pairs]
+    left = torch.tensor([edge for edge in edges if edge not in deleted]).t()
     ends = {node for edge in deleted for node in edge}
     hops = distances(graph.edge_index, n, sorted(ends))
     first = module.conv1(graph.x, left)
@@ -124,9 +128,11 @@ def slow_losses(module, task, request, weights, alpha, messages):
 
 
 @MESSAGES
-def test_losses_and_the_first_step_equal_those_made_node_by_node(messages):
+@pytest.mark.parametrize("kind", ["node", "edge"])
+def test_losses_and_the_first_step_equal_those_made_node_by_node(messages, kind):
     graph = toy_graph(num_nodes=80, edges=110)
-    task, request = toy_task(graph), Request(graph.ids[[3, 50]])
+    task = toy_task(graph)
+    request = Request(graph.ids[[3, 50]] if kind == "node" else graph.pairs()[[3, 50]], kind)
     params = GNNDelete.Params(epochs=1, lr=0.02, alpha=0.3, initial=0.01, messages=messages)
     network = fitted("retrain", task)._network
     module = PygGCN(graph.num_features, 3).take(network.state(0)).eval()
@@ -227,6 +233,17 @@ def test_a_second_request_stands_on_the_first_and_takes_its_nodes_from_it():
         wanted = value[~torch.isin(value, second.ids)] if name.endswith("nodes") else value
         assert torch.equal(later[name], wanted)
     assert not any(torch.isin(value, second.ids).any() for name, value in later.items() if name.endswith("nodes"))
+
+
+def test_operators_of_forgotten_edges_stay_on_their_ends():
+    _, task, _ = setting()
+    method = fitted("gnndelete[epochs=2]", task)
+    for pairs in task.graph.pairs()[[5, 40]].split(1):
+        request = Request(pairs, "edge")
+        task = task.without(request)
+        method.unlearn(request, task)
+        assert all(bool(torch.isin(pairs, operator.ids).all()) for operator in method._operators[-2:])
+    assert len(method._operators) == 4
 
 
 def test_nodes_without_edges_leave_nothing_to_delete():

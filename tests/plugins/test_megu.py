@@ -119,17 +119,23 @@ def test_no_slope_goes_into_the_teacher():
 # The method
 
 
-def test_a_step_equals_one_made_with_pygs_modules():
+@pytest.mark.parametrize("kind", ["node", "edge"])
+def test_a_step_equals_one_made_with_pygs_modules(kind):
     graph = toy_graph(num_nodes=80, edges=120)
-    task, request = toy_task(graph, model="gcn[dropout=0]", epochs=10), Request(graph.ids[[3, 50]])
+    task = toy_task(graph, model="gcn[dropout=0]", epochs=10)
+    request = Request(graph.ids[[3, 50]] if kind == "node" else graph.pairs()[[3, 50]], kind)
     retained = task.without(request)
     network = fitted("retrain", task)._network
     start = network.state(0)
     module = PygGCN(graph.num_features, 3).take(start).eval()
     said = module(graph.x, graph.edge_index).argmax(dim=1)
-    gone = torch.isin(torch.arange(80), torch.tensor([3, 50]))
+    # The ends of a deleted edge are what is pushed away; they keep their other edges.
+    gone = torch.isin(torch.arange(80), request.ids)
     near = influenced(graph.x, graph.edge_index, gone, 2)
     left = graph.edge_index[:, ~torch.isin(graph.edge_index, torch.tensor([3, 50])).any(dim=0)]
+    if kind == "edge":
+        pairs = {frozenset(pair) for pair in request.ids.tolist()}
+        left = torch.tensor([edge for edge in graph.edge_index.t().tolist() if frozenset(edge) not in pairs]).t()
     operator = drawn_operator(3, retained.generator("megu", "operator"))
     logits = module(graph.x, left)
     operated = logits @ operator.weight.t() + operator.bias

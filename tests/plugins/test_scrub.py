@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from method_samples import fitted
-from pyg_models import PygGCN
+from pyg_models import PygGCN, far
 from task_samples import task_of
 from torch.nn import functional
 
@@ -17,11 +17,12 @@ from unlearnbench_scrub.scrub import SCRUB, teach
 
 GRAPH = toy_graph(num_nodes=80, edges=120)
 REQUEST = Request(GRAPH.ids[[3, 20, 50]])
+EDGES = Request(GRAPH.pairs()[[3, 20, 50]], "edge")
 
 
-def trained(model="gcn", epochs=30):
+def trained(model="gcn", epochs=30, request=REQUEST):
     task = task_of(GRAPH, model, epochs)
-    return fitted("retrain", task)._network, task, task.without(REQUEST)
+    return fitted("retrain", task)._network, task, task.without(request)
 
 
 def softened(row, temperature):
@@ -56,17 +57,12 @@ def adam(module, grads, lr, moments, step):
             parameter -= lr * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8)
 
 
-def far(module, start, after):
-    """How far parameters are from where they should be, and how far they were moved, at most."""
-    with torch.no_grad():
-        gaps = [(part.reshape(p.shape) - p).abs().max() for p, part in module.pairs(after)]
-    return float(max(gaps)), max(float((after[name] - start[name]).abs().max()) for name in start)
-
-
-def test_steps_take_turns_on_both_graphs_and_equal_those_made_with_pygs_modules():
-    student, task, retained = trained("gcn[dropout=0]")
+@pytest.mark.parametrize("request_", [REQUEST, EDGES], ids=["nodes", "edges"])
+def test_steps_take_turns_on_both_graphs_and_equal_those_made_with_pygs_modules(request_):
+    student, task, retained = trained("gcn[dropout=0]", request=request_)
     teacher = fitted("retrain", task_of(GRAPH, "gcn[dropout=0]", 10))._network
-    start, graph, at = student.state(0), retained.graph, REQUEST.ids
+    # The ends of a forgotten edge are taught on both graphs.
+    start, graph, at = student.state(0), retained.graph, request_.ids.flatten().unique()
     module = PygGCN(8, 3).take(teacher.state(0)).eval()
     with torch.no_grad():
         on_request, elsewhere = module(GRAPH.x, GRAPH.edge_index)[at], module(graph.x, graph.edge_index)
@@ -85,7 +81,7 @@ def test_steps_take_turns_on_both_graphs_and_equal_those_made_with_pygs_modules(
         wanted.append((away, pytest.approx(float(loss.detach()), rel=1e-3)))
 
     params = SCRUB.Params(epochs=3, max_steps=2, lr=0.01, alpha=0.4, gamma=0.8, temperature=2)
-    losses = teach(teacher, student, task, REQUEST, retained, params)
+    losses = teach(teacher, student, task, request_, retained, params)
     assert losses == wanted
     assert losses[1][0] > losses[0][0] > 0.01
     gap, moved = far(module, start, student.state(0))

@@ -222,7 +222,7 @@ def plan(method, **settings):
 @pytest.mark.parametrize(
     ("method", "settings", "said"),
     [
-        ("smoothed[method=gif]", {"forget_kind": "edge"}, "does not forget edges"),
+        ("smoothed[method=over-forget]", {"forget_kind": "edge"}, "does not forget edges"),
         ("smoothed[method=cgu]", {}, "cannot be used with the model gcn"),
         ("smoothed[method=sisa[num_shards=5000]]", {}, "5000 shards for the"),
     ],

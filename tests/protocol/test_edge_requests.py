@@ -41,6 +41,13 @@ def test_all_copies_of_an_edge_go_and_nothing_else() -> None:
     assert left.ids[left.edge_index].T.tolist() == [[11, 12], [12, 12], [12, 10], [13, 13]]
     assert torch.equal(left.ids, ODD.ids)
     assert ODD.num_edges == 6
+    assert ODD.copies(torch.tensor([[11, 10], [11, 12], [10, 99]])).tolist() == [True, True, True, False, False, False]
+
+
+def test_the_nodes_of_a_request_are_those_forgotten_or_the_ends_of_its_edges() -> None:
+    nodes, edges = Request(torch.tensor([10, 12])), Request(torch.tensor([[10, 11], [11, 12]]), "edge")
+    assert (nodes.nodes.tolist(), nodes.removed.tolist()) == ([10, 12], [10, 12])
+    assert (edges.nodes.tolist(), edges.removed.tolist()) == ([10, 11, 12], [])
 
 
 def test_a_pair_counts_once_and_a_loop_not_at_all() -> None:

@@ -34,6 +34,13 @@ class Plain(nn.Module):
         return self
 
 
+def far(module, start, after):
+    """How far parameters are from where they should be, and how far they were moved, at most."""
+    with torch.no_grad():
+        gaps = [(part.reshape(p.shape) - p).abs().max() for p, part in module.pairs(after)]
+    return float(max(gaps)), max(float((after[name] - start[name]).abs().max()) for name in start)
+
+
 def linear(module, own, name):
     return [(module.weight, own[f"{name}.weight"].t()), (module.bias, own[f"{name}.bias"])]
 

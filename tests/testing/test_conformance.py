@@ -53,6 +53,11 @@ SHORT = {
     "attention": "attention[epochs=2]",
     "contrastive": "contrastive[epochs=1,projection_width=8]",
     "weighted": "weighted[epochs=2]",
+    "finetune": "finetune[epochs=2]",
+    "neggrad-plus": "neggrad-plus[epochs=2]",
+    "bad-teacher": "bad-teacher[epochs=2]",
+    # A request of a fifth of the nodes is at most five times as important as all nodes.
+    "ssd": "ssd[alpha=1]",
     "gif": "gif[iterations=2,scale=100,damp=0.1]",
     "idea": "idea[iterations=2,scale=100,damp=0.1]",
     "gnndelete": "gnndelete[epochs=2]",

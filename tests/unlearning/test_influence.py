@@ -30,7 +30,7 @@ from unlearnbench.unlearning import Claim, influence
 from unlearnbench.unlearning.influence import Curvature, InfluenceParams, influence_step, within
 from unlearnbench.unlearning.neumann import neumann, outermost
 from unlearnbench_idea.bound import Constants, distance_bound, epsilon_of, noise_for
-from unlearnbench_idea.idea import noise
+from unlearnbench_idea.idea import Idea, claimed, noise
 
 # The series
 
@@ -126,26 +126,40 @@ def path(length):
 )
 def test_the_influenced_lie_within_so_many_hops_and_are_not_the_request(ids, hops, wanted):
     graph = path(9)
-    assert graph.ids[within(graph, torch.tensor(ids), hops)].tolist() == wanted
+    assert graph.ids[within(graph, Request(torch.tensor(ids)), hops)].tolist() == wanted
+
+
+@pytest.mark.parametrize(("hops", "wanted"), [(0, [20, 30]), (1, [10, 20, 30, 40]), (2, [0, 10, 20, 30, 40, 50])])
+def test_the_ends_of_forgotten_edges_are_influenced_too(hops, wanted):
+    graph = path(9)
+    assert graph.ids[within(graph, Request(torch.tensor([[20, 30]]), "edge"), hops)].tolist() == wanted
 
 
 @pytest.mark.parametrize(
-    ("model", "hops"), [("gcn", 3), ("sage", 3), ("sgc", 3), ("jknet", 4), ("appnp", 11), ("appnp[steps=1]", 2)]
+    ("model", "hops", "kind"),
+    [
+        *((model, hops, "node") for model, hops in [("gcn", 3), ("sage", 3), ("sgc", 3), ("jknet", 4), ("appnp", 11)]),
+        ("appnp[steps=1]", 2, "node"),
+        ("gcn", 3, "edge"),
+        ("appnp[steps=1]", 2, "edge"),
+    ],
 )
-def test_hops_follow_the_depth_of_the_model_and_messages_reach_no_further(model, hops):
+def test_hops_follow_the_depth_of_the_model_and_messages_reach_no_further(model, hops, kind):
     assert influence.hops_of(resolve(load_catalogue(), "model", model).params) == hops
     chain = path(16)
     x = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
     task = toy_task(replace(chain, x=x, y=torch.arange(16) % 2), model, epochs=3)
     network = train_networks(task, [task.graph], [0])
-    request = Request(torch.tensor([0]))
+    request = Request(torch.tensor([0] if kind == "node" else [[0, 10]]), kind)
+    # Of a node its neighbours and so on; of an edge its ends, and those within one hop less.
+    most, reached = (15, min(hops, 15)) if kind == "node" else (16, hops + 1)
     near = influence_step(network, task, request, task.without(request), InfluenceParams(iterations=30))
     far = influence_step(network, task, request, task.without(request), InfluenceParams(hops=15, iterations=30))
-    assert near.influenced == min(hops, 15)
-    assert far.influenced == 15
+    assert near.influenced == reached
+    assert far.influenced == most
     for one, other in zip(near.parts, far.parts, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
-    if hops < 15:
+    if reached < most:
         less = influence_step(network, task, request, task.without(request), InfluenceParams(hops=0, iterations=30))
         assert any(not torch.allclose(a, b, atol=1e-5, rtol=1e-3) for a, b in zip(less.parts, far.parts, strict=True))
 
@@ -181,13 +195,14 @@ class Convex(Model):
 DECAY = 0.05
 
 
-def convex():
+def convex(kind="node"):
     task = replace(
         toy_task(toy_graph(num_nodes=40, edges=80, num_features=5)),
         model=Spec("model", "convex", 1, Convex, Convex.Params()),
         training=Training(epochs=0, weight_decay=DECAY),
     )
-    request = Request(task.graph.ids[[3, 4, 20]])
+    ids = task.graph.ids[[3, 4, 20]] if kind == "node" else task.graph.pairs()[::20]
+    request = Request(ids, kind)
     return task, request, task.without(request)
 
 
@@ -244,9 +259,9 @@ def updated(flat, bracket, task, request, retained):
     return flat_of(method.update(network_at(flat, task), task, request, retained))
 
 
-@pytest.mark.parametrize("hessian", ["retained", "former"])
-def test_on_convex_sgc_gif_is_one_newton_step(hessian):
-    task, request, retained = convex()
+@pytest.mark.parametrize(("hessian", "kind"), [("retained", "node"), ("former", "node"), ("retained", "edge")])
+def test_on_convex_sgc_gif_is_one_newton_step(hessian, kind):
+    task, request, retained = convex(kind)
     start = optimum(task.graph)
     found = updated(start, f"gif[iterations=3000,hessian={hessian}]", task, request, retained)
     wanted = start - newton_step(start, retained.graph, of=retained.graph if hessian == "retained" else task.graph)
@@ -257,9 +272,10 @@ def test_on_convex_sgc_gif_is_one_newton_step(hessian):
     assert float((found - best).norm()) < 0.4 * float((start - best).norm())
 
 
-def test_on_a_quadratic_gif_is_retraining(monkeypatch):
+@pytest.mark.parametrize("kind", ["node", "edge"])
+def test_on_a_quadratic_gif_is_retraining(kind, monkeypatch):
     monkeypatch.setattr(influence, "functional", SimpleNamespace(cross_entropy=squares))
-    task, request, retained = convex()
+    task, request, retained = convex(kind)
     start, best = optimum(task.graph, squares), optimum(retained.graph, squares)
     assert float((start - best).norm()) > 0.02
     assert float((updated(start, "gif[iterations=3000]", task, request, retained) - best).abs().max()) < 1e-4
@@ -439,8 +455,9 @@ def test_the_bound_and_the_noise_by_hand():
     assert epsilon_of(2.0, 0.0, 1e-4) == math.inf
 
 
-def test_the_bound_holds_where_its_assumptions_do():
-    task, request, retained = convex()
+@pytest.mark.parametrize(("kind", "removed"), [("node", 3), ("edge", 0)])
+def test_the_bound_holds_where_its_assumptions_do(kind, removed):
+    task, request, retained = convex(kind)
     start, best = optimum(task.graph), optimum(retained.graph)
     found = updated(start, "gif[iterations=3000]", task, request, retained)
     parameters = torch.stack([start, best, found]).norm(dim=1).max()
@@ -448,8 +465,11 @@ def test_the_bound_holds_where_its_assumptions_do():
     lipschitz = float(math.sqrt(2) * longest + DECAY * parameters)
     losses = [entropy_of_each(flat, graph).max() for flat in (start, best) for graph in (task.graph, retained.graph)]
     constants = Constants(lipschitz, DECAY, float(max(losses)))
-    influenced = int(within(task.graph, request.ids, 3).sum())
-    bound = distance_bound(constants, 40, 3, influenced, float((found - start).norm()))
+    influenced = int(within(task.graph, request, 3 if removed else 2).sum())
+    bound = distance_bound(constants, 40, removed, influenced, float((found - start).norm()))
+    step = influence_step(network_at(start, task), task, request, retained, InfluenceParams(iterations=3000))
+    params = Idea.Params(lipschitz=lipschitz, convexity=DECAY, loss=float(max(losses)))
+    assert claimed(params, task, request, step) == pytest.approx(bound, rel=1e-3)
     assert float((found - best).norm()) <= float((found - start).norm()) + float((start - best).norm()) <= bound
 
 
@@ -471,7 +491,7 @@ def test_certified_noise_is_the_bounds():
     _, gif, _ = forgotten("gif")
     before, noisy, _ = forgotten("idea[epsilon=0.5,delta=0.01]")
     length = math.sqrt(sum(float((gif[name] - before[name]).square().sum()) for name in gif))
-    influenced = int(within(task.graph, request.ids, 3).sum())
+    influenced = int(within(task.graph, request, 3).sum())
     bound = distance_bound(Constants(0.25, 1.0, 0.5), task.graph.num_nodes, 4, influenced, length)
     apart = torch.cat([(noisy[name] - gif[name]).flatten() for name in gif])
     assert float(apart.std()) == pytest.approx(noise_for(bound, 0.5, 0.01), rel=0.05)

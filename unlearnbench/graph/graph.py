@@ -191,6 +191,14 @@ class Graph:
         """Return the graph without any copy of these edges, in either direction; all nodes stay.
 
         Args:
+            pairs: As for `copies`.
+        """
+        return self.with_edges(self.edge_index[:, ~self.copies(pairs)])
+
+    def copies(self, pairs: Tensor) -> Tensor:
+        """Return which columns of `edge_index` are copies of these edges, in either direction: bool [E].
+
+        Args:
             pairs: int64 [t, 2], ids of the two ends of each; pairs that are not adjacent here are ignored.
         """
         pairs = pairs.to(self.ids.device)
@@ -198,7 +206,7 @@ class Graph:
         ends = self.positions(pairs).sort(dim=1).values
         gone = ends[:, 0] * self.num_nodes + ends[:, 1]
         low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
-        return self.with_edges(self.edge_index[:, ~torch.isin(low * self.num_nodes + high, gone)])
+        return torch.isin(low * self.num_nodes + high, gone)
 
     def with_edges(self, edge_index: Tensor) -> Graph:
         """Return the same nodes with other edges, int64 [2, E]."""

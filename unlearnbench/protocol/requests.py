@@ -138,6 +138,11 @@ class Request:
         nodes: Tensor = self.ends.unique()
         return nodes
 
+    @property
+    def removed(self) -> Tensor:
+        """The ids of the nodes that are no longer there afterwards: int64 [m], none for edges and features."""
+        return self.ids if self.kind == "node" else self.ids.new_empty(0)
+
     def feature_mask(self, graph: Graph) -> Tensor:
         """Return which features of a graph a request for features is about: bool [n, F]."""
         mask = torch.zeros(graph.num_nodes, graph.num_features, dtype=torch.bool, device=graph.ids.device)

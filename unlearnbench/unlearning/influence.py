@@ -67,17 +67,17 @@ class Step:
 def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
     """Return the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
-    With v the gradient of the loss of the request and of the nodes it influences on the former
-    graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. A node whose features
-    are forgotten is among the influenced ones: it stays, and so does its loss. For a network
+    With v the gradient of the loss of the removed nodes and of the nodes that the request influences on
+    the former graph, minus that of the influenced nodes on the retained graph, the step is H^-1 v. A
+    request of edges or features removes no node: it influences the nodes it is about and those around. For a network
     at its optimum v is the negative gradient of the retained loss, so that the step is Newton's on
     the retained loss; it equals a retraining exactly where the loss is quadratic.
 
     Args:
         network: A stack of one network; is not changed.
         task: What it was trained on.
-        request: The nodes to forget, or features.
-        retained: The task without them; its counts get `iterations`, `hessian_products`,
+        request: What to forget.
+        retained: The task without it; its counts get `iterations`, `hessian_products`,
             `influenced`, `converged` and `last_term_ppm`.
         params: Parameters of the step.
 
@@ -87,13 +87,11 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     """
     parameters = network.parameters()
     decay = task.training.weight_decay if params.penalty else 0.0
-    features = request.kind == "feature"
-    # Without features a node keeps its degree.
-    hops = params.hops if params.hops is not None else hops_of(task.model.params) - features
-    near = task.graph.ids[within(task.graph, request.nodes, hops)]
-    former = torch.cat([request.nodes, near])
-    influenced = former if features else near
-    change = _flat(gradient(network, task.graph, former, decay)) - _flat(
+    # Without features a node keeps its degree, and the ends of an edge change as neighbours of a forgotten node do:
+    # both are one hop nearer.
+    hops = params.hops if params.hops is not None else hops_of(task.model.params) - (request.kind != "node")
+    influenced = task.graph.ids[within(task.graph, request, hops)]
+    change = _flat(gradient(network, task.graph, torch.cat([request.removed, influenced]), decay)) - _flat(
         gradient(network, retained.graph, influenced, decay)
     )
     curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)
@@ -126,12 +124,10 @@ def hops_of(model: ComponentParams) -> int:
     return 1 + int(getattr(model, "steps", getattr(model, "layers", 2)))
 
 
-def within(graph: Graph, ids: Tensor, hops: int) -> Tensor:
-    """Return which nodes are within so many hops of others, these excluded: bool [graph.num_nodes]."""
-    origin = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.ids.device)
-    origin[graph.positions(ids)] = True
-    distance = hop_distance(graph.edge_index, origin, hops)
-    return (distance > 0) & (distance <= hops)
+def within(graph: Graph, request: Request, hops: int) -> Tensor:
+    """Return which nodes stay and are within so many hops of those of a request: bool [graph.num_nodes]."""
+    near = hop_distance(graph.edge_index, torch.isin(graph.ids, request.nodes), hops) <= hops
+    return near & ~torch.isin(graph.ids, request.removed)
 
 
 def loss(network: Networks, graph: Graph, ids: Tensor, decay: float) -> Tensor:

@@ -32,6 +32,10 @@ PALETTE = (
     "#117733",
     "#661100",
     "#DDCC77",
+    "#9955FF",
+    "#55DDFF",
+    "#335500",
+    "#DD00DD",
 )
 """Colours of methods that announce no look."""
 

@@ -1,0 +1,85 @@
+"""Selective synaptic dampening: parameters that matter more to the request than to all nodes are made smaller."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench.gnn import Networks
+
+
+class Dampening(PostHoc):
+    """Trains nothing: compares two importances of each parameter, and shrinks those that stand out."""
+
+    name = "ssd"
+    version = 1
+    summary = "Parameters that matter more to the request than to all nodes are made smaller."
+    reference = (
+        "Foster et al., Fast Machine Unlearning without Retraining through Selective Synaptic Dampening, AAAI 2024"
+    )
+    claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge"})
+
+    class Params(ComponentParams):
+        """Which parameters are dampened, how much, and how importance is estimated."""
+
+        alpha: float = Field(
+            default=10.0, ge=0, description="Dampened is what is so many times as important to the request."
+        )
+        lam: float = Field(default=1.0, ge=0, description="Dampens: less where it is larger; at most to no change.")
+        batch_size: int = Field(default=64, ge=1, description="Nodes whose mean gradient is squared, at most.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Dampen in place."""
+        graph, size = task.graph, self.params.batch_size
+        to_forget = graph.positions(request.nodes)
+        order = torch.randperm(graph.num_nodes, generator=retained.generator(self.name, "order")).to(task.device)
+        ((_, logits),) = network.answers([graph])
+        losses = functional.cross_entropy(logits, graph.y, reduction="none")
+        parameters = network.parameters()
+        batches = to_forget.tensor_split(-(-len(to_forget) // size))
+        # The square of a mean falls with the number of nodes: both importances need batches of one size.
+        all_batches = order.split(len(batches[0]))
+        forget, everywhere = (importance(losses, each, parameters) for each in (batches, all_batches))
+        dampened = 0
+        with torch.no_grad():
+            for parameter, ours, theirs in zip(parameters, forget, everywhere, strict=True):
+                factors = dampening(ours, theirs, self.params.alpha, self.params.lam)
+                dampened += int((factors < 1).sum())
+                parameter *= factors
+        backward = len(batches) + len(all_batches)
+        retained.count(steps=backward, node_epochs=backward * graph.num_nodes, dampened=dampened)
+        return network
+
+
+def importance(losses: Tensor, batches: tuple[Tensor, ...], parameters: list[Tensor]) -> list[Tensor]:
+    """Return the diagonal of the Fisher information: the mean over batches of the squared gradient of their mean loss.
+
+    Args:
+        losses: float [n], of every node, with its graph.
+        batches: Positions of the nodes of each batch.
+        parameters: What to differentiate by.
+    """
+    sums = [torch.zeros_like(parameter) for parameter in parameters]
+    for batch in batches:
+        slopes = torch.autograd.grad(
+            losses[batch].mean(), parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for total, slope in zip(sums, slopes, strict=True):
+            total += slope.square()
+    return [total / len(batches) for total in sums]
+
+
+def dampening(forget: Tensor, everywhere: Tensor, alpha: float, lam: float) -> Tensor:
+    """Return the factor of each parameter: min(lam * everywhere / forget, 1) where forget > alpha * everywhere, else 1.
+
+    Args:
+        forget: Importance to the request.
+        everywhere: Importance to all nodes, of the same shape.
+        alpha: Threshold of the ratio.
+        lam: Strength.
+    """
+    return torch.where(forget > alpha * everywhere, (lam * everywhere / forget).clamp(max=1), 1.0)
