@@ -37,6 +37,8 @@ audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digit
 audit all --methods sisa,graphrevoker --datasets digits
 audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
 audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
+audit relearning --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
+    --datasets cora,citeseer
 audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
 audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
 "$UB" leaderboard build "$OUT"

@@ -18,7 +18,8 @@ from unlearnbench.audits.distance.control_scores import (
     parts_of_energy,
     score_controls,
 )
-from unlearnbench.audits.distance.controls import LEAKS, OTHERS, Controls, gate, overfit
+from unlearnbench.audits.distance.controls import OTHERS, Controls, gate, overfit
+from unlearnbench.audits.gating import LEAKS
 from unlearnbench.statistics import energy_statistic
 from unlearnbench.task import View
 

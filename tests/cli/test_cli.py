@@ -52,7 +52,7 @@ def test_ls_lists_names_summaries_and_distributions(command: Any, kind: str) -> 
         (steady,) = (line for line in told.out.splitlines() if line.startswith("steady "))
         assert steady.endswith("  Counts requests.  (ub-toys 1.0)")
     if kind == "audit":
-        assert {"exactness", "controls", "distance", "membership", "partition-leakage"} <= {
+        assert {"exactness", "controls", "distance", "membership", "relearning", "partition-leakage"} <= {
             line.split()[0] for line in told.out.splitlines()
         }
     rows = json.loads(command("ls", kind, "--json").out)

@@ -11,6 +11,7 @@ AUDITS = (
     ("controls", "distance.controls:Controls", "Which measures of forgetting can be trusted here."),
     ("distance", "distance.distance:Distance", "How far models are from retrained ones."),
     ("membership", "membership.membership:Membership", "Can an attacker tell that a node was trained on?"),
+    ("relearning", "relearning.relearning:Relearning", "Does the model relearn what it forgot faster than Retrain?"),
     ("partition-leakage", "leakage.leakage:PartitionLeakage", "Does a partition tell who was there?"),
 )
 

@@ -23,12 +23,12 @@ from unlearnbench.audits.distance.measures import (
 )
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST
 from unlearnbench.audits.distance.runs import UnlearnedRun, groups_of, retrained_run, stacked, unlearned_run
+from unlearnbench.audits.gating import NOOP
 from unlearnbench.audits.subject import Subject
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.statistics import permutation_test
 from unlearnbench.task import View
 
-NOOP = "noop"
 LOSS, SHIFT = "loss-auc", "posterior-shift"
 MEASURES = (*DISTANCES, LOSS, SHIFT)
 # The ideal value of the posterior shift according to published benchmarks.

@@ -6,23 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from unlearnbench.audits.base import Audit, Finding, Score
-from unlearnbench.audits.distance.control_scores import LOSS, MEASURES, NOOP, ControlScores, read_areas, score_controls
+from unlearnbench.audits.distance.control_scores import LOSS, MEASURES, ControlScores, read_areas, score_controls
+from unlearnbench.audits.gating import LEAK, LEAKS, NOOP, OVER, failure_reason, is_trend, leak_trend
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
-from unlearnbench.statistics import ALPHA, Trend, page_trend
+from unlearnbench.statistics import ALPHA
 from unlearnbench.task import View
 
-LEVELS = ("0", "0.25", "0.5", "0.75", "1")
-LEAKS = tuple(f"retrain-leak[k={k}]" for k in LEVELS)
-OTHERS = ("noop-full", "random-init", "over-forget")
+OTHERS = ("noop-full", "random-init", OVER)
 # Controls that Retrain must beat. A leak of nothing is Retrain itself, and a small one may be as good.
-RIVALS = (NOOP, *OTHERS, "retrain-leak[k=0.5]")
-TREND_ALPHA = 0.01
+RIVALS = (NOOP, *OTHERS, LEAK)
 OVERFITTED_EPOCHS = 200
 
 
@@ -106,21 +103,21 @@ def gate(here: ControlScores, overfitted: ControlScores) -> dict[str, Any]:
         the mean scores and areas, and `reason`: which conditions fail.
     """
     means = here.means
-    trend: Trend = page_trend(np.stack([here.blocks[name] for name in LEAKS], axis=1))
+    trend = leak_trend(here.blocks)
     passed = {
         "retrain_best": all(means[REFERENCE] < means[rival] for rival in RIVALS),
         "capable": _is_rejected(overfitted),
         "powered_here": _is_rejected(here),
-        "follows_k": trend.p is not None and trend.p < TREND_ALPHA,
+        "follows_k": is_trend(trend),
     }
-    failed = [FAILURES[name] for name, good in passed.items() if not good]
+    reason = failure_reason(passed, FAILURES)
     return {
         **passed,
         "capable_p": overfitted.noop_p,
         "powered_p": here.noop_p,
         "page_p": trend.p,
-        "valid": not failed,
-        "reason": f"{'; '.join(failed)}." if failed else "",
+        "valid": not reason,
+        "reason": reason,
         "scores": means,
         "overfitted_scores": overfitted.means,
         "areas": {name: float(values.mean()) for name, values in here.areas.items()},

@@ -16,6 +16,7 @@ from unlearnbench.audits.base import Audit, Finding, Score, State
 from unlearnbench.audits.distance.measures import DISTANCES, Floats, equal_seeds, pairwise
 from unlearnbench.audits.distance.node_groups import FORGOTTEN
 from unlearnbench.audits.distance.runs import Answers, groups_of, retrained_run, stacked, unlearned_run
+from unlearnbench.audits.gating import VERDICT_ALPHA
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
@@ -31,8 +32,6 @@ SIDES = ("unlearned", "noop", OWN, RETRAIN)
 PRIMARY = ("js", FORGOTTEN, OWN)
 # Significant decimals of a statistic; the rest is rounding error.
 ROUNDED = 12
-# A table has many cells: at .05 an exact method would differ in one cell of twenty.
-VERDICT_ALPHA = 0.01
 # With fewer, no p-value of three measures on six groups can be below .01 after adjustment.
 LEAST_RUNS, LEAST_PERMUTATIONS = 8, 1999
 ENOUGH_RUNS = 10

@@ -8,15 +8,13 @@ from typing import Any
 
 from scipy.stats import norm
 
+from unlearnbench.audits.gating import LEAK, NOOP, OVER, VERDICT_ALPHA, failure_reason
 from unlearnbench.audits.membership.attack import Attacked, epsilon_bound
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.statistics import ALPHA
 
-NOOP, LEAK, OVER = "noop", "retrain-leak[k=0.5]", "over-forget"
 # Trained beside Retrain; the networks of `noop` are Retrain's before the request.
 TRAINED = (LEAK, OVER)
-# An exact method is called `leaks` in at most one cell in a hundred.
-VERDICT_ALPHA = 0.01
 POWER = 0.8
 
 FAILURES = {
@@ -48,8 +46,8 @@ def gate(controls: Mapping[str, Attacked]) -> dict[str, Any]:
         for name, control in (("noop_detected", NOOP), ("leak_detected", LEAK), ("over_forget_detected", OVER))
     }
     passed["follows_k"] = controls[LEAK].area < controls[NOOP].area
-    failed = [FAILURES[name] for name, good in passed.items() if not good]
-    return {**passed, "valid": not failed, "reason": f"{'; '.join(failed)}." if failed else ""}
+    reason = failure_reason(passed, FAILURES)
+    return {**passed, "valid": not reason, "reason": reason}
 
 
 def detectable_area(retrain: Attacked, tests: int) -> float:

@@ -10,16 +10,9 @@ import torch
 from pydantic import Field, field_validator
 
 from unlearnbench.audits.base import Audit, Finding, Score, State
+from unlearnbench.audits.gating import NOOP, VERDICT_ALPHA
 from unlearnbench.audits.membership.attack import ATTACKERS, GRAPH, NODE, RATES, Attacked, attack, attack_scores
-from unlearnbench.audits.membership.gate import (
-    NOOP,
-    TRAINED,
-    VERDICT_ALPHA,
-    detectable_area,
-    gate,
-    largest_bound,
-    p_value,
-)
+from unlearnbench.audits.membership.gate import TRAINED, detectable_area, gate, largest_bound, p_value
 from unlearnbench.audits.membership.shadows import neighbours_of, presence, run_shadows
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
