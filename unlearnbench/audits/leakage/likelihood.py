@@ -52,18 +52,25 @@ class RatioAttacker:
     def ratios(self, present: Tensor) -> Tensor:
         """Return the two log-likelihood ratios, float64 [T, W, 2]."""
         ratios = torch.zeros(*present.shape, 2, dtype=torch.float64)
+        sides = [side.double()[:, None] for side in (present, ~present)]
+        together, features = ([(side @ values)[:, 0] for side in sides] for values in (self._together, self._features))
         fold = torch.arange(present.shape[1]) // 2 % WORLD_FOLDS
         for number in torch.unique(fold).tolist():
             held = fold == number
+            pairs, values = self._together[:, held], self._features[:, held]
             count = int((~held).sum()) // 2
-            known = [(present[:, ~held] == side).double()[:, None] for side in (True, False)]
+            others = [side[:, :, held] for side in sides]
             # Laplace's rule of succession: nothing is certain after a few worlds.
-            p, q = (((side @ self._together[:, ~held])[:, 0] + 1) / (count + 2) for side in known)
+            p, q = (
+                (total - (side @ pairs)[:, 0] + 1) / (count + 2) for total, side in zip(together, others, strict=True)
+            )
             yes, no = (p / q).log(), ((1 - p) / (1 - q)).log()
-            ratios[:, held, 0] = _products(self._together[:, held], yes - no) + no.sum(dim=1, keepdim=True)
-            upper, lower = ((side @ self._features[:, ~held])[:, 0] / count for side in known)
+            ratios[:, held, 0] = _products(pairs, yes - no) + no.sum(dim=1, keepdim=True)
+            upper, lower = (
+                (total - (side @ values)[:, 0]) / count for total, side in zip(features, others, strict=True)
+            )
             middle = (upper + lower)[:, None] / 2
-            ratios[:, held, 1] = _products(self._features[:, held] - middle, (upper - lower) @ self._precision)
+            ratios[:, held, 1] = _products(values - middle, (upper - lower) @ self._precision)
         ratios[:, :, 0] /= self._pairs
         return ratios
 
