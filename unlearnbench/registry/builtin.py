@@ -28,6 +28,7 @@ TABLES = (
     ("factorial", "Every partitioner with every aggregator."),
     ("cost", "Stages, and time against the number of deletions."),
     ("audits", "Verdicts and scores of the audits."),
+    ("forgetting", "What is known of each method's forgetting: audits, F1 and time."),
 )
 
 
@@ -91,5 +92,5 @@ def register_audits(register: Register) -> None:
 def register_tables(register: Register) -> None:
     """Announce the tables that any records can give."""
     for name, summary in TABLES:
-        reads = "audits" if name == "audits" else "records"
+        reads = {"audits": "audits", "forgetting": "both"}.get(name, "records")
         register(name, f"unlearnbench.report.tables.core:{name}", summary=summary, reads=reads)
