@@ -213,7 +213,8 @@ class PartitionLeakage(Audit):
                 exact = attack.rate_at(rows, truth, rate)
                 share, low, high = exact.value, exact.low, exact.high
             at = f"{where}, {rate:.0%} false alarms"
-            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=runs))
+            state = scores[0].state if is_tested else ""
+            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=runs, state=state))
         return _Attack(rows.view(worlds.present.shape), tuple(scores))
 
 

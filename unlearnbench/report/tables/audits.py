@@ -19,6 +19,8 @@ from unlearnbench.report.tables.table import Table
 GATE = "controls"
 # Audits whose measures the gate judges; what others measure stands on their own controls.
 GATED = ("distance",)
+LEAKAGE, PER_TARGET = "partition-leakage", "per target"
+OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")
 TEXT = (
@@ -107,7 +109,8 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
     if (part["state"] != "").any():
         shown["state"] = part["state"]
     texts = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
-    notes = (*_meaning(shown, audit), *dict.fromkeys(texts))
+    old = [OLDER_ATTACK] if audit.partition(" ")[0] == LEAKAGE and PER_TARGET not in set(part["where"]) else []
+    notes = (*_meaning(shown, audit), *old, *dict.fromkeys(texts))
     return Table("audits", f"Audit {audit}: {place_name(part)}.", shown, raw(part), notes)
 
 

@@ -155,13 +155,15 @@ def audited(column: Evidence, part: pd.DataFrame) -> Cell:
         return Cell()
     if not column.measure:
         return Cell(joined(counted["verdict"]), n=len(counted), records=records)
-    measured = part.merge(counted[["machine", "key", "status"]])
-    measured = measured[measured["measure"] == column.measure]
+    of_records = part.merge(counted[["machine", "key", "status"]])
+    measured = of_records[of_records["measure"] == column.measure]
     places = [one for one in (*column.where, *column.older) if (measured["where"] == one).any()]
     rows = measured[measured["where"] == places[0]] if places else measured.iloc[:0]
     sound = rows[rows[column.value].notna() & (rows["state"] != CANNOT_TELL)]
     if sound.empty:
-        text = CANNOT_TELL if len(rows) else joined(counted["verdict"])
+        # Where other numbers stand, the verdict is theirs.
+        verdict = "" if of_records["value"].notna().any() else joined(counted["verdict"])
+        text = CANNOT_TELL if len(rows) else verdict
         return Cell(text, n=0, state=text, records=records)
     states = [NO_GATE] if (sound["state"] == NO_GATE).any() else []
     states += [OLDER] if places[0] in column.older else []

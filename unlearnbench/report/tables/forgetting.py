@@ -139,7 +139,8 @@ def _raw(head: Head, cell: Cell) -> dict[str, Any]:
 
 
 def _notes(place: Place, heads: Sequence[Head], cells: Sequence[Cell]) -> Iterator[str]:
-    yield from (f"{head.title}: {head.meaning}" for head in heads)
+    # The notes of the time say what it is relative to.
+    yield from (f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
     yield EMPTY
     states = {state for cell in cells for state in cell.state.split(", ")}
     if NO_GATE in states:
