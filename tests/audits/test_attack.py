@@ -97,6 +97,13 @@ def test_the_share_found_at_a_rate_of_false_alarms() -> None:
     assert attack.sensitivity(scores, positive, 0.0, weight).tolist() == [0.5, 0.75]
 
 
+def test_the_exact_interval_of_the_share_found_by_hand() -> None:
+    scores, positive = torch.arange(20).double(), torch.arange(20) >= 10
+    # All of ten: the lower end p has p^10 = .025.
+    found = attack.rate_at(scores, positive, 0.01)
+    assert (found.value, found.low, found.high) == (1, pytest.approx(0.025**0.1), 1)
+
+
 def test_the_interval_of_the_share_found_holds_it() -> None:
     rng = torch.Generator().manual_seed(0)
     scores = torch.randn(400, generator=rng, dtype=torch.float64)

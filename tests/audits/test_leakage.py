@@ -36,6 +36,8 @@ from unlearnbench.unlearning.partitioning import Partitioner
 pytestmark = pytest.mark.slow
 
 LEAVES = 6
+TESTED = ("per target", "per target, both versions")
+FORMER = ("independent seeds", "independent seeds, calibrated")
 QUICK = "worlds=8,same_seed=6,draws=39"
 
 
@@ -73,9 +75,22 @@ class Clinging(Partitioner):
         return keyed_hash(torch.minimum(ids, lowest), task.key("clinging")) % num_shards
 
 
+class Following(Partitioner):
+    """Leaves are where the id of their middle says, present or not: the middle's absence changes nothing."""
+
+    name = "following"
+    summary = "Leaks only where a node was."
+    may_be_empty = True
+
+    def partition(self, task: Task, num_shards: int) -> torch.Tensor:
+        position = task.graph.ids - 1000
+        middle = torch.where(position < 40, position, (position - 40) // LEAVES)
+        return keyed_hash(middle, task.key("following")) % num_shards
+
+
 @pytest.fixture(scope="module")
 def catalogue() -> Any:
-    made = plugin_of(datasets=[Stars], partitioners=[Clinging])
+    made = plugin_of(datasets=[Stars], partitioners=[Clinging, Following])
     points = [("made", made), ("sisa", unlearnbench_sisa), ("retrain", unlearnbench_retrain)]
     return load_catalogue(entry_points=[FakePoint(name, plugin, "unlearnbench") for name, plugin in points])
 
@@ -98,12 +113,14 @@ def score(record: Record, measure: str, where: str) -> dict[str, Any]:
 def test_a_partition_that_leaks_is_found_and_one_by_hash_is_not(catalogue: Any, tmp_path: Path) -> None:
     leaking, hashed = audited(catalogue, tmp_path, "sisa[partitioner=clinging]", "sisa[partitioner=hash]")
     assert leaking.audit["verdict"] == "leaks"
-    for where in ("independent seeds", "independent seeds, calibrated"):
+    assert [one["where"] for one in leaking.audit["scores"] if one["measure"] == "auc"][:4] == [*TESTED, *FORMER]
+    for where in (*TESTED, *FORMER):
         found = score(leaking, "auc", where)
         assert found["value"] > 0.9
         assert found["low"] > 0.8
-        assert found["p"] == pytest.approx(1 / 40)
-        assert score(leaking, "tpr", f"{where}, 10% false alarms")["value"] > 0.5
+        assert found["p"] == (pytest.approx(1 / 40) if where in TESTED else None)
+        rate = score(leaking, "tpr", f"{where}, {'1%' if where in TESTED else '10%'} false alarms")
+        assert rate["value"] > 0.5
         fair = score(hashed, "auc", where)
         assert fair["low"] <= 0.5 <= fair["high"]
         assert fair["controls"]["planted"] > 0.5
@@ -111,6 +128,15 @@ def test_a_partition_that_leaks_is_found_and_one_by_hash_is_not(catalogue: Any, 
     assert with_it == pytest.approx(1)
     assert without == pytest.approx(0.25, abs=0.1)
     assert hashed.audit["verdict"] != "leaks"
+
+
+def test_who_holds_both_versions_sees_which_shard_a_node_left(catalogue: Any, tmp_path: Path) -> None:
+    (record,) = audited(catalogue, tmp_path, "sisa[partitioner=following]")
+    assert record.audit["verdict"] == "leaks with both versions"
+    after, both = (score(record, "auc", where) for where in TESTED)
+    assert after["value"] < 0.55
+    assert after["p"] > 0.05
+    assert both["low"] > 0.7
 
 
 def test_who_has_the_seed_is_the_upper_bound(catalogue: Any, tmp_path: Path) -> None:
@@ -140,7 +166,7 @@ def test_targets_that_share_worlds_tell_what_targets_alone_tell(catalogue: Any, 
     )
     assert together.audit["details"]["partitions"] == 16
     assert alone.audit["details"]["partitions"] == 16 * together.audit["details"]["targets"]
-    for where in ("independent seeds", "independent seeds, calibrated"):
+    for where in ("per target", *FORMER):
         one, other = score(together, "auc", where), score(alone, "auc", where)
         # All neighbours together in two of five worlds with a target: .5 + .4 / 2 is the most there is to find.
         assert 0.6 < one["value"] < 0.76

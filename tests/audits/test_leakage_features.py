@@ -46,6 +46,28 @@ def test_what_stands_in_the_neighbours_shards_by_hand() -> None:
     assert features.content(where, SHARD, x, y, 2, 3)[0].tolist() == pytest.approx([entropy, own, likeness])
 
 
+def test_the_shard_that_lost_a_node_by_hand() -> None:
+    where = features.neighbourhoods(EDGES, 7, torch.tensor([0, 0]))
+    y = torch.tensor([0, 0, 1, 0, 0, 1, 1])
+    x = torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 1], [1, 0], [0, 1], [0, 1]])
+    # Of the neighbours 1, 2, 3 two are in shard 0, of the ring 4, 5, 6 one; labels and features as above.
+    found = features.of_shards(where, torch.tensor([0, 1]), SHARD, x, y, 2, 3)
+    assert found[0].tolist() == pytest.approx([2 / 3, 1 / 3, 1 / 3, 1 / 3])
+    assert found[1].tolist() == pytest.approx([1 / 3, 1 / 3, 1, 1 / 2])
+
+
+def test_the_nearest_nodes_and_their_pairs_by_hand() -> None:
+    where = features.neighbourhoods(EDGES, 7, torch.tensor([0, 4]))
+    nodes = features.closest(where, torch.bincount(EDGES[0], minlength=7), 5)
+    # Degrees of 1, 2, 3: 4, 2, 2; of 4, 5, 6: 1. Around 4 there is 3, then 0.
+    assert nodes.tolist() == [[2, 3, 1, 4, 5], [3, 0, -1, -1, -1]]
+    together = features.pairs_together(nodes, SHARD)
+    shards = [0, 1, 0, 1, 0]
+    assert together[0].tolist() == [one == other for one, other in combinations(shards, 2)]
+    # Node 0 has no shard: nothing is with it, nor is anything with a node that is not there.
+    assert not bool(together[1].any())
+
+
 def test_nothing_to_count_gives_zero() -> None:
     edges = features.undirected(torch.tensor([[0], [1]]), 3)
     where = features.neighbourhoods(edges, 3, torch.tensor([0, 2]))

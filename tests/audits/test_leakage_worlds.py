@@ -70,8 +70,8 @@ def test_the_attacker_sees_no_target_and_only_the_absent_were_absent(together: b
         shard[there] = (shard[there] + 1) % 4
         return shard
 
-    features, planted = worlds_of.see(GRAPH, worlds, deal, 4, 3, 0.5, rng(1))
-    assert features.shape == (20, 2, len(FEATURES))
+    seen, planted = worlds_of.see(GRAPH, worlds, deal, 4, 3, 0.5, rng(1))
+    assert seen.features.shape == (20, 2, len(FEATURES))
     for number, absent in asked.items():
         group, world = divmod(number, 2)
         expected = worlds.targets[(worlds.group == group) & ~worlds.present[:, world]]
@@ -79,9 +79,14 @@ def test_the_attacker_sees_no_target_and_only_the_absent_were_absent(together: b
     assert len(asked) == 2 * (int(worlds.group.max()) + 1)
     # Targets that were there may have been in any shard: it is taken out before anyone looks.
     again, _ = worlds_of.see(GRAPH, worlds, deal_otherwise, 4, 3, 0.5, rng(1))
-    assert torch.equal(features, again)
+    assert torch.equal(seen.features, again.features)
+    assert torch.equal(seen.together, again.together)
+    # Who holds both versions sees which shard lost the target, and where it never was, that another node was lost.
+    moved = (seen.hit != again.hit).any(dim=2)
+    assert bool(moved[worlds.present].any())
+    assert not bool(moved[~worlds.present].any())
     # A planted leak is where the target is present, nowhere else when targets are alone.
-    changed = (planted != features).any(dim=2)
+    changed = (planted.features != seen.features).any(dim=2) | (planted.together != seen.together).any(dim=2)
     assert bool(changed[worlds.present].any())
     if not together:
         assert not bool(changed[~worlds.present].any())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,39 @@ def audits() -> list[Table]:
     return build_tables(audit_frame_of(plain), "audits", "my results")
 
 
+def forgetting() -> list[Table]:
+    """Make the table of methods with all audits, with some, with an older one, and with runs alone."""
+
+    def scored(name: str, method: str, verdict: str, *scores: tuple[Any, ...], version: int = 2) -> Record:
+        names = ("measure", "where", "value", "low", "high", "effect", "state")
+        record = audited(name, method, verdict, [dict(zip(names, one, strict=False)) for one in scores])
+        cell = {**record.cell, "audit": {"name": name, "version": version, "params": {}}}
+        return record.model_copy(update={"cell": cell, "key": f"{record.key}{name}{version}", "claim": NONE})
+
+    audited_ones = [
+        scored("exactness", "noop", "none"),
+        scored("controls", "retrain", "valid: js", ("js", "forgotten", 0.0, None, None, None, "valid")),
+        scored("distance", "noop", "differs", ("js", "forgotten, own", 0.2, None, None, 1.0, "valid")),
+        scored("distance", "gif", "cannot tell", ("js", "forgotten, own", 0.2, None, None, None, "cannot tell")),
+        scored(
+            "membership", "noop", "leaks",
+            ("tpr", "node, 1% false alarms", 0.242, 0.229, 0.255, None, "valid"),
+            ("epsilon", "node", 3.0, None, None, None, "valid"),
+        ),
+        scored("relearning", "noop", "faster", ("relearning ratio", "area", 0.62, 0.55, 0.7, None, "valid")),
+        scored("relearning", "sisa", "unfit", ("area", "forgotten", None)),
+        scored(
+            "partition-leakage", "sisa", "no leak seen",
+            ("auc", "per target", 0.506, 0.493, 0.518, None, "valid"),
+            ("auc", "independent seeds, calibrated", 0.503, 0.49, 0.51, None, "valid"),
+        ),
+        scored("partition-leakage", "sisa", "leaks", ("auc", "independent seeds", 0.6, 0.5, 0.7), version=1),
+        scored("partition-leakage", "grapheraser", "leaks", ("auc", "independent seeds", 0.6, 0.5, 0.7), version=1),
+    ]  # fmt: skip
+    runs = spread("retrain", 0.86, 1.0) + spread("sisa", 0.78, 0.5)
+    return build_tables(frame_of(runs), "forgetting", "my results", audits=audit_frame_of(audited_ones))
+
+
 def of_index(name: str, records: Callable[[], list[Record]]) -> Callable[[], list[Table]]:
     return lambda: build_tables(frame_of(records()), name, source="my results")
 
@@ -98,6 +132,7 @@ BUILT: dict[str, Callable[[], list[Table]]] = {
     "datasets": of_index("datasets", methods),
     "cost": of_index("cost", costs),
     "audits": audits,
+    "forgetting": forgetting,
 }
 
 

@@ -200,6 +200,19 @@ def test_audits_stand_with_their_gate(page: str) -> None:
     assert "No gate: the audit <code>controls</code> was not run here" in ungated
 
 
+def test_what_is_known_of_forgetting_stands_with_what_a_cell_says_and_its_records(page: str) -> None:
+    section = page.split('id="forgetting-title"')[1].split("</section>")[0]
+    assert '<table class="evidence">' in section
+    assert re.search(r'<a href="#evidence=0-\d-0" title="the verdict of the audit exactness[^"]* \(n = 1\)">', section)
+    rows = {row["method"]: row["cells"] for row in drawn(page)["evidence"][0]}
+    exactness, *others = rows["sisa"]
+    assert exactness["text"] == "exact-given-partition (ids)"
+    assert len(exactness["records"]) == 1
+    # No membership, no relearning, no leakage: nothing is written, and no number is there to sort by.
+    assert [(cell["text"], cell["value"]) for cell in others[1:6]] == [("", None)] * 5
+    assert rows["retrain"][-1]["value"] == 1
+
+
 def test_what_is_absent_says_what_makes_it() -> None:
     text = page_text(frame_of([make_record("sisa")]), None, PageSource())
     for command in ("run --experiment factorial", "run --experiment cost", "audit all"):

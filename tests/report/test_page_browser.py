@@ -140,6 +140,25 @@ def test_a_click_on_a_head_sorts_and_another_turns_it_round(page: Any) -> None:
     assert [row["method"] for row in rows(page)] == sorted(row["method"] for row in rows(page))
 
 
+def test_the_table_of_forgetting_sorts_and_a_click_lists_the_records(page: Any) -> None:
+    def column(at: int) -> list[str]:
+        rows = page.find_elements("css selector", "table.evidence tbody tr")
+        return [row.find_elements("css selector", "th, td")[at].text for row in rows]
+
+    head = page.find_elements("css selector", "table.evidence th button")[-1]
+    for sign, order in ((1, "ascending"), (-1, "descending")):
+        head.click()
+        assert head.find_element("xpath", "..").get_attribute("aria-sort") == order
+        numbers = [float(text.split(" ")[0]) for text in column(-1) if text]
+        assert numbers == sorted(numbers, reverse=sign < 0)
+        assert column(-1)[: len(numbers)] == [text for text in column(-1) if text]
+    cell = page.find_element("css selector", "table.evidence td:nth-child(3) a")
+    assert cell.get_attribute("title").startswith("the verdict of the audit exactness")
+    cell.click()
+    listed(page)
+    assert cell.text in page.find_element("css selector", "#records caption").text
+
+
 def test_filters_leave_what_they_name(page: Any) -> None:
     at_first = rows(page)
     assert {(row["dataset"], row["model"]) for row in at_first} == {("cora", "gcn")}

@@ -123,6 +123,7 @@ def _write_table(
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
+    from unlearnbench.report.frame.frame import frame_of
     from unlearnbench.report.tables.audits import load_audits
     from unlearnbench.report.tables.index import build_tables, find_table
     from unlearnbench.report.tables.render import render
@@ -133,8 +134,14 @@ def _write_table(
         if table != "poison":
             raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
         check_figure(figure)
-    frame = _read(load_audits if reads == "audits" else load_records, results, wanted)
-    audits = _audits(results) if reads == "both" else None
+    # Experiments have no audits of their own.
+    audits = _audits(results, replace(wanted, experiment="")) if reads == "both" else None
+    try:
+        frame = _read(load_audits if reads == "audits" else load_records, results, wanted)
+    except NothingMatchedError:
+        if audits is None:
+            raise
+        frame = frame_of([])
     source = shlex.quote(str(results)) + wanted.options()
     tables = build_tables(frame, table, source, against, audits, catalogue, metric)
     text = render(tables, style, options.width_of_tables())

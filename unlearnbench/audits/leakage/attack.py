@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from scipy.stats import rankdata
+from scipy.stats import binomtest, rankdata
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 NORMAL_95 = 1.959963984540054
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A true positive rate at a false positive rate, with its exact binomial interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 class Attacker:
@@ -135,6 +146,13 @@ def sensitivity(scores: Tensor, positive: Tensor, rate: float, weight: Tensor | 
     hits, alarms = hits.cumsum(dim=1), alarms.cumsum(dim=1)
     allowed = alarms <= rate * alarms[:, -1:] * (1 + 1e-12)
     return torch.where(allowed, hits, 0.0).max(dim=1).values / hits[:, -1].clamp(min=1e-300)
+
+
+def rate_at(scores: Tensor, positive: Tensor, rate: float) -> Rate:
+    """Return the sensitivity with the interval of Clopper and Pearson (Biometrika 1934), for independent rows."""
+    share, count = float(sensitivity(scores, positive, rate)[0]), int(positive.sum())
+    bounds = binomtest(round(share * count), count).proportion_ci(CONFIDENCE, method="exact")
+    return Rate(share, float(bounds.low), float(bounds.high))
 
 
 def sensitivity_interval(

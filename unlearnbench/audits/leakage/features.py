@@ -15,6 +15,7 @@ from unlearnbench.graph.neighbours import both_directions, row_entries, row_star
 
 AROUND = ("pairs", "largest", "ring pairs", "ring largest", "between", "cut")
 CONTENT = ("entropy", "own label", "likeness")
+HIT = ("neighbours", "ring", *CONTENT[1:])
 FEATURES = (*AROUND, *(f"{name}, less matched" for name in AROUND), *CONTENT)
 
 
@@ -94,19 +95,66 @@ def content(where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_clas
     Returns:
         float64 [m, 3], in the order of `CONTENT`.
     """
+    entropy, own_label, likeness = _profile(where, shard, x, y, num_classes, num_shards)
+    weight = _counts(where.neighbours, shard, len(where.nodes), num_shards)
+    weight = _share(weight, weight.sum(dim=1, keepdim=True))
+    return torch.stack([weight @ entropy, (weight * own_label).sum(dim=1), (weight * likeness).sum(dim=1)], dim=1)
+
+
+def _profile(
+    where: Neighbourhoods, shard: Tensor, x: Tensor, y: Tensor, num_classes: int, num_shards: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the values of `content` for every shard: float64 [S], [m, S] and [m, S]."""
     held = shard >= 0
     size = torch.bincount(shard[held], minlength=num_shards).double()
     labels = torch.bincount(shard[held] * num_classes + y[held], minlength=num_shards * num_classes)
     share = _share(labels.view(num_shards, num_classes).double(), size[:, None])
-    entropy = -torch.special.xlogy(share, share).sum(dim=1)
     total = torch.zeros(num_shards, x.shape[1], dtype=x.dtype).index_add_(0, shard[held], x[held])
-    mean = _share(total.double(), size[:, None])
-    weight = _counts(where.neighbours, shard, len(where.nodes), num_shards)
-    weight = _share(weight, weight.sum(dim=1, keepdim=True))
-    likeness = x[where.nodes].double() @ mean.t()
-    return torch.stack(
-        [weight @ entropy, (weight * share.t()[y[where.nodes]]).sum(dim=1), (weight * likeness).sum(dim=1)], dim=1
-    )
+    likeness = x[where.nodes].double() @ _share(total.double(), size[:, None]).t()
+    return -torch.special.xlogy(share, share).sum(dim=1), share.t()[y[where.nodes]], likeness
+
+
+def of_shards(
+    where: Neighbourhoods, hit: Tensor, shard: Tensor, x: Tensor, y: Tensor, num_classes: int, num_shards: int
+) -> Tensor:
+    """Return features of one shard for each node, int64 [m]; further arguments as for `content`.
+
+    The share of the neighbours that are in the shard, the same for the nodes at distance two, and `own label` and
+    `likeness` of the shard.
+
+    Returns:
+        float64 [m, 4], in the order of `HIT`.
+    """
+    m = len(where.nodes)
+    near, far = (_counts(places, shard, m, num_shards) for places in (where.neighbours, where.ring))
+    _, *profile = _profile(where, shard, x, y, num_classes, num_shards)
+    shares = (_share(count, count.sum(dim=1, keepdim=True)) for count in (near, far))
+    return torch.stack([values[torch.arange(m), hit] for values in (*shares, *profile)], dim=1)
+
+
+def closest(where: Neighbourhoods, degree: Tensor, count: int) -> Tensor:
+    """Return the nodes nearest to each node: neighbours, then those at distance two, low degrees first.
+
+    Returns:
+        int64 [m, `count`], -1 where there are no more.
+    """
+    nodes = torch.full((len(where.nodes), count), -1, dtype=torch.int64)
+    for row in range(len(nodes)):
+        near, far = (places[1, places[0] == row] for places in (where.neighbours, where.ring))
+        chosen = torch.cat([one[degree[one].argsort(stable=True)] for one in (near, far)])[:count]
+        nodes[row, : len(chosen)] = chosen
+    return nodes
+
+
+def pairs_together(nodes: Tensor, shard: Tensor) -> Tensor:
+    """Return which pairs of each row of nodes, int64 [m, k], are in one shard; none with a -1.
+
+    Returns:
+        bool [m, k (k - 1) / 2].
+    """
+    of = torch.where(nodes >= 0, shard[nodes], -1)
+    first, second = torch.triu_indices(nodes.shape[1], nodes.shape[1], 1)
+    return (of[:, first] == of[:, second]) & (of[:, first] >= 0)
 
 
 def less_matched(own: Tensor, others: Tensor) -> Tensor:

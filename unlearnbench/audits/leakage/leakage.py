@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,8 +13,9 @@ from torch import Tensor
 from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.leakage import attack
 from unlearnbench.audits.leakage.features import FEATURES, undirected
+from unlearnbench.audits.leakage.likelihood import RatioAttacker
 from unlearnbench.audits.leakage.stability import Stability, stability
-from unlearnbench.audits.leakage.worlds import Deal, Worlds, draw_present, draw_worlds, see
+from unlearnbench.audits.leakage.worlds import Deal, Seen, Worlds, draw_present, draw_worlds, see
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.protocol import Forget, Request
@@ -25,14 +26,18 @@ SIDE = "partition-leakage"
 FOLDS = 5
 # Fewer targets than this cannot be split into folds that hold both worlds twice.
 FEWEST = 2 * FOLDS
-# A mean over fewer worlds is a poor estimate of what is usual for a target.
+# Fewer worlds are a poor estimate of what is usual for a target.
 FEWEST_WORLDS = 8
+PER_TARGET, BOTH_VERSIONS = "per target", "per target, both versions"
+# The former attacks, for comparison.
+FORMER, CALIBRATED = "independent seeds", "independent seeds, calibrated"
 # Share of the planted leak, which the attack must find for a negative result to be informative.
 PLANTED = 0.25
 ALPHA = 0.05
 # Share of all nodes in the request for stability.
 FEW = 0.005
 RATES = (0.01, 0.1)
+FEW_ALARMS = RATES[0]
 DRAWS_OF_TARGETS = 1000
 
 
@@ -40,11 +45,12 @@ class PartitionLeakage(Audit):
     """Attacks the kept partition: infers whether a node was there when it was made.
 
     The attacker knows features, labels and edges of all nodes and of the node itself, sees the
-    kept partition without it, and knows the method but not the seed.
+    kept partition without it, and knows the method but not the seed. A second one compares the
+    versions before and after the request, and so knows which shard lost a node.
     """
 
     name = "partition-leakage"
-    version = 1
+    version = 2
     summary = "Does a kept partition tell that a forgotten node was there?"
     reference = 'ours; asked for by Zhang et al., GraphRevoker, WWW 2024, section "Limitations"'
     question: ClassVar[str] = "Does a kept partition tell that a forgotten node was there?"
@@ -57,7 +63,7 @@ class PartitionLeakage(Audit):
             default=200, ge=FEWEST, description="Training nodes attacked, drawn from those with two neighbours or more."
         )
         worlds: int = Field(
-            default=20, ge=2, description="Partitions that each target is attacked in, half of them made with it; even."
+            default=60, ge=2, description="Partitions that each target is attacked in, half of them made with it; even."
         )
         together: bool = Field(
             default=True, description="Targets that are no neighbours share partitions; no: each has its own."
@@ -109,13 +115,10 @@ class PartitionLeakage(Audit):
             return Finding("cannot tell", (Score("auc", "independent seeds", None, note=reason),), notes=(reason,))
         method: Any = subject.cell.method.innermost().params
         deal = dealer(subject, SIDE)
-        features, planted = see(
+        seen, planted = see(
             graph, worlds, deal, method.num_shards, params.matched, PLANTED, rng.generator("matched and planted")
         )
-        attacks = [self._attack(subject, worlds, "independent seeds", features, planted)]
-        if params.worlds >= FEWEST_WORLDS:
-            calibrated = (values - values.mean(dim=1, keepdim=True) for values in (features, planted))
-            attacks.append(self._attack(subject, worlds, "independent seeds, calibrated", *calibrated))
+        attacks = self._attacks(subject, worlds, seen, planted)
         scores = [score for one in attacks for score in one.scores]
         groups = int(worlds.group.max()) + 1
         details: dict[str, Any] = {
@@ -123,8 +126,8 @@ class PartitionLeakage(Audit):
             "worlds": params.worlds,
             "groups": groups,
             "partitions": groups * params.worlds,
-            "features": _means(features, worlds.present),
-            "by degree": _by_degree(attacks[-1].rows, worlds, torch.bincount(edges[0], minlength=n)),
+            "features": _means(seen.features, worlds.present),
+            "by degree": _by_degree(attacks[0].rows, worlds, torch.bincount(edges[0], minlength=n)),
         }
         if params.same_seed:
             amount = Forget(ratio=None, count=max(1, rounded_half_up(FEW, subject.graph.num_nodes)))
@@ -145,26 +148,47 @@ class PartitionLeakage(Audit):
         arrays = {
             "leakage_targets": graph.ids[worlds.targets].numpy(),
             "leakage_present": worlds.present.numpy(),
-            "leakage_scores": attacks[-1].rows.float().numpy(),
+            "leakage_scores": attacks[0].rows.float().numpy(),
         }
         return Finding(_verdict(attacks), tuple(scores), details, tuple(notes), arrays)
 
-    def _attack(self, subject: Subject, worlds: Worlds, where: str, features: Tensor, planted: Tensor) -> _Attack:
+    def _attacks(self, subject: Subject, worlds: Worlds, seen: Seen, planted: Seen) -> list[_Attack]:
+        """Carry out all attacks, the primary one first."""
+        fold, sides = worlds.fold, (seen, planted)
+
+        def former(features: Tensor) -> Scorer:
+            rows = attack.Attacker(features.flatten(0, 1), fold.repeat_interleave(worlds.count))
+            return lambda present: rows.scores(present.flatten())
+
+        if self.params.worlds < FEWEST_WORLDS:
+            return [self._attack(subject, worlds, FORMER, *(former(one.features) for one in sides))]
+        centred = [one.features - one.features.mean(dim=1, keepdim=True) for one in sides]
+        of_sides = list(zip(sides, centred, strict=True))
+        after = (RatioAttacker(one.together, features, one.hit[:, :, :0], fold).scores for one, features in of_sides)
+        both = (RatioAttacker(one.together, features, one.hit, fold).scores for one, features in of_sides)
+        return [
+            self._attack(subject, worlds, PER_TARGET, *after),
+            self._attack(subject, worlds, BOTH_VERSIONS, *both),
+            self._attack(subject, worlds, FORMER, *(former(one.features) for one in sides)),
+            self._attack(subject, worlds, CALIBRATED, *map(former, centred)),
+        ]
+
+    def _attack(self, subject: Subject, worlds: Worlds, where: str, scorer: Scorer, control_scorer: Scorer) -> _Attack:
         rng, runs = subject.task(side=SIDE), len(worlds.targets)
         truth, target, world = (values.flatten() for values in (worlds.present, worlds.target(), worlds.world()))
-        attacker, control_attacker = (
-            attack.Attacker(values.flatten(0, 1), worlds.fold[target]) for values in (features, planted)
-        )
-        rows, control_rows = attacker.scores(truth), control_attacker.scores(truth)
+        rows, control_rows = scorer(worlds.present), control_scorer(worlds.present)
         value, control = attack.area(rows, truth), attack.area(control_rows, truth)
         low, high = attack.interval(value, attack.area_error(rows, truth, target, world))
         least, _ = attack.interval(control, attack.area_error(control_rows, truth, target, world))
 
         def redraw(number: int) -> float:
             drawn = rng.generator("randomisation", number)
-            other = draw_present(worlds.group, worlds.fold, worlds.count, drawn).flatten()
-            return attack.area(attacker.scores(other), other)
+            other = draw_present(worlds.group, worlds.fold, worlds.count, drawn)
+            return attack.area(scorer(other), other.flatten())
 
+        is_former = where in (FORMER, CALIBRATED)
+        # Attacks that are there for comparison take no part in the verdict, and the test takes long.
+        is_tested = not is_former or self.params.worlds < FEWEST_WORLDS
         scores = [
             Score(
                 "auc",
@@ -174,19 +198,28 @@ class PartitionLeakage(Audit):
                 high,
                 floor=0.5,
                 controls={"planted": control},
-                p=attack.randomisation_p(value, redraw, self.params.draws),
+                p=attack.randomisation_p(value, redraw, self.params.draws) if is_tested else None,
                 runs=runs,
                 state="valid" if least > 0.5 else "cannot tell",
                 note=f"{runs} targets, each in {worlds.count // 2} worlds with it and as many without.",
             )
         ]
-        for rate in RATES:
-            drawn = rng.generator("sensitivity", where, f"{rate:g}")
-            low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
-            share = float(attack.sensitivity(rows, truth, rate)[0])
+        for rate in RATES if is_former else (FEW_ALARMS,):
+            if is_former:
+                drawn = rng.generator("sensitivity", where, f"{rate:g}")
+                low, high = attack.sensitivity_interval(rows, truth, rate, target, DRAWS_OF_TARGETS, drawn)
+                share = float(attack.sensitivity(rows, truth, rate)[0])
+            else:
+                exact = attack.rate_at(rows, truth, rate)
+                share, low, high = exact.value, exact.low, exact.high
             at = f"{where}, {rate:.0%} false alarms"
-            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=runs))
+            state = scores[0].state if is_tested else ""
+            scores.append(Score("tpr", at, share, low, high, floor=rate, runs=runs, state=state))
         return _Attack(rows.view(worlds.present.shape), tuple(scores))
+
+
+# Scores the worlds of all targets, float64 [T * W], if these were the labels, bool [T, W].
+Scorer = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +251,14 @@ def dealer(subject: Subject, side: str) -> Deal:
 
 
 def _verdict(attacks: list[_Attack]) -> str:
-    """Return `leaks` if an attack is significant after Bonferroni correction over the attacks."""
-    leading = [one.scores[0] for one in attacks]
-    if min(score.p for score in leading if score.p is not None) * len(leading) <= ALPHA:
+    """Return `leaks` if an attack of the verdict is significant after Bonferroni correction; the primary one first."""
+    tested = [one.scores[0] for one in attacks if one.scores[0].p is not None]
+    leaking = [score.where for score in tested if score.p is not None and score.p * len(tested) <= ALPHA]
+    if leaking == [BOTH_VERSIONS]:
+        return "leaks with both versions"
+    if leaking:
         return "leaks"
-    return "no leak seen" if leading[-1].state == "valid" else "cannot tell"
+    return "no leak seen" if tested[0].state == "valid" else "cannot tell"
 
 
 def _means(features: Tensor, present: Tensor) -> dict[str, list[float]]:

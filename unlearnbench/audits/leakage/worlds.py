@@ -13,18 +13,24 @@ from torch import Tensor
 
 from unlearnbench.audits.leakage.features import (
     FEATURES,
+    HIT,
     Neighbourhoods,
+    closest,
     content,
     context,
     less_matched,
     matched_nodes,
     neighbourhoods,
+    of_shards,
+    pairs_together,
     undirected,
 )
 from unlearnbench.graph import Graph
 
 # Returns, for absent nodes (positions) and the number of a seed, the shard of each node; -1: absent.
 Deal = Callable[[Tensor, int], Tensor]
+# So many nodes around a target are compared pair by pair.
+CLOSEST = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +107,29 @@ def draw_worlds(
     return Worlds(targets, group, fold, count, draw_present(group, fold, count, generator))
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What an attacker sees of all targets in all worlds.
+
+    Args:
+        features: float64 [T, W, d], in the order of `FEATURES`.
+        together: bool [T, W, p]: which pairs of the nodes around a target are in one shard.
+        hit: float64 [T, W, h], in the order of `HIT`, of the shard that lost a node in the request: the
+            target's own where it was present, else that of another node of similar degree. Seen only by
+            who holds the versions before and after the request.
+    """
+
+    features: Tensor
+    together: Tensor
+    hit: Tensor
+
+    @classmethod
+    def empty(cls, targets: int, worlds: int) -> Seen:
+        """Return an object to fill."""
+        features, hit = (torch.zeros(targets, worlds, len(names), dtype=torch.float64) for names in (FEATURES, HIT))
+        return cls(features, torch.zeros(targets, worlds, CLOSEST * (CLOSEST - 1) // 2, dtype=torch.bool), hit)
+
+
 def see(
     graph: Graph,
     worlds: Worlds,
@@ -109,8 +138,8 @@ def see(
     matched: int,
     strength: float,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """Partition all worlds and return features of what is kept, which has no shard of any target.
+) -> tuple[Seen, Seen]:
+    """Partition all worlds and return what is seen of what is kept, which has no shard of any target.
 
     Args:
         graph: The training nodes, on the CPU.
@@ -123,12 +152,11 @@ def see(
         generator: The random generator, for matched nodes and the planted leak.
 
     Returns:
-        float64 [T, W, d], in the order of `FEATURES`, and the same with the planted leak.
+        What is seen, and the same with the planted leak.
     """
     n, edges = graph.num_nodes, undirected(graph.edge_index, graph.num_nodes)
     graph = replace(graph, x=torch.nn.functional.normalize(graph.x, dim=1))
-    shape = (len(worlds.targets), worlds.count, len(FEATURES))
-    features, planted = (torch.zeros(shape, dtype=torch.float64) for _ in range(2))
+    seen, planted = (Seen.empty(len(worlds.targets), worlds.count) for _ in range(2))
     for group in torch.unique(worlds.group).tolist():
         at = torch.nonzero(worlds.group == group)[:, 0]
         targets = worlds.targets[at]
@@ -136,18 +164,22 @@ def see(
         gone[targets] = True
         # Without edges to targets: lists hold only nodes of the kept partition.
         reach = edges[:, ~gone[edges[1]]]
+        degree = torch.bincount(reach[0], minlength=n)
         own = neighbourhoods(reach, n, targets)
-        choice = matched_nodes(torch.bincount(reach[0], minlength=n), targets, ~gone, matched, generator)
-        others = neighbourhoods(reach, n, choice.flatten())
+        choice = matched_nodes(degree, targets, ~gone, matched, generator)
+        others, near = neighbourhoods(reach, n, choice.flatten()), closest(own, degree, CLOSEST)
         for world in range(worlds.count):
             here = worlds.present[at, world]
             shard = deal(targets[~here], group * worlds.count + world).clone()
+            # One of like degree, another one in each world.
+            hit = shard[torch.where(here, targets, choice[:, world % choice.shape[1]])]
             shard[targets] = -1
-            features[at, world] = _features(graph, own, others, shard, num_shards)
             marked = here & (torch.rand(len(at), generator=generator) < strength)
-            shard = gathered(shard, own.neighbours, marked)
-            planted[at, world] = _features(graph, own, others, shard, num_shards)
-    return features, planted
+            for into, kept in ((seen, shard), (planted, gathered(shard, own.neighbours, marked))):
+                into.features[at, world] = _features(graph, own, others, kept, num_shards)
+                into.together[at, world] = pairs_together(near, kept)
+                into.hit[at, world] = of_shards(own, hit, kept, graph.x, graph.y, graph.num_classes, num_shards)
+    return seen, planted
 
 
 def _features(graph: Graph, own: Neighbourhoods, others: Neighbourhoods, shard: Tensor, num_shards: int) -> Tensor:

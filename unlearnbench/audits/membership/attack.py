@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import beta, binomtest
+from scipy.stats import beta
 from scipy.stats import t as student
 from torch import Tensor
 
-from unlearnbench.audits.leakage.attack import area, area_error, interval, sensitivity
+from unlearnbench.audits.leakage.attack import CONFIDENCE, Rate, area, area_error, interval, rate_at
 from unlearnbench.audits.membership.shadows import NEAR, OWN, Confidences
 
 NODE, GRAPH, POPULATION = "node", "node and neighbours", "population (weak)"
@@ -19,18 +19,8 @@ ATTACKERS = (NODE, GRAPH, POPULATION)
 RATES = (0.01, 0.001)
 # The false positive rate at which the attacker of `epsilon_bound` guesses.
 GUESSING = 0.01
-CONFIDENCE = 0.95
 # A pipeline that always predicts the same would have a density without bound.
 _LEAST_VARIANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A true positive rate at a false positive rate, with its exact binomial interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -141,13 +131,11 @@ def measured(scores: Tensor, present: Tensor, guesses: int, right: int) -> Attac
     rows, truth = scores.flatten(), present.flatten()
     node = torch.arange(scores.shape[1]).expand_as(scores).flatten()
     pipeline = torch.arange(len(scores))[:, None].expand_as(scores).flatten()
-    members, others = int(truth.sum()), int((~truth).sum())
+    others = int((~truth).sum())
     rates = {}
     for rate in RATES:
         if others * rate >= 1:
-            share = float(sensitivity(rows, truth, rate)[0])
-            bounds = binomtest(round(share * members), members).proportion_ci(CONFIDENCE, method="exact")
-            rates[rate] = Rate(share, float(bounds.low), float(bounds.high))
+            rates[rate] = rate_at(rows, truth, rate)
     error = area_error(rows, truth, node, pipeline)
     return Attacked(area(rows, truth), error, rates, epsilon_bound(guesses, right), (guesses, right))
 

@@ -15,6 +15,7 @@ from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
+from unlearnbench.report.page.evidence import build_evidence
 from unlearnbench.report.page.rows import RECORD_COLUMNS, build_board, page_heads, record_rows, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
@@ -62,6 +63,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
         "matrices": matrices,
         "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one)} for one in curves],
         "audits": [] if audits is None else _audits(audits, source.name),
+        "forgetting": (evidence := build_evidence(aggregates, audits, source.name)),
         "counts": {"records": frame[["machine", "key", "status"]].drop_duplicates().shape[0], "groups": len(groups)}
         | {"audits": 0 if audits is None else audits[["machine", "key"]].drop_duplicates().shape[0]},
         "provenance": _provenance(frame, source),
@@ -78,6 +80,7 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
             ],
             "of": [row["group"] for row in board],
             "curves": [_curve(one, looks) for one in curves],
+            "evidence": [place["rows"] for place in evidence],
         },
     }
 

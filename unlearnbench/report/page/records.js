@@ -40,7 +40,11 @@ function showRecords(at, head) {
     "table", {}, html("caption", {}, said),
     html("thead", {}, html("tr", {}, ...heads.map((one) => html("th", { scope: "col" }, one)))), html("tbody", {}, ...lines),
   );
-  document.getElementById("records").replaceChildren(table);
+  list(table);
+}
+
+function list(...content) {
+  document.getElementById("records").replaceChildren(...content);
   const title = document.getElementById("records-title");
   title.focus({ preventScroll: true });
   title.scrollIntoView();

@@ -158,7 +158,7 @@ def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
         place = (first["machine"], first["key"])
         listed[str(row)].append(
             [
-                _path(first),
+                path_of(first),
                 f"{first['status']}: {first['error_type']}" if first["error_type"] else str(first["status"]),
                 int(first["seed"]),
                 int(first["repetition"]),
@@ -173,7 +173,7 @@ def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
     return listed
 
 
-def _path(row: pd.Series[Any]) -> str:
+def path_of(row: pd.Series[Any]) -> str:
     """Return where a record lies below the results folder, as the store writes it and as a link needs it."""
     folders = (safe_name(str(row[name])) for name in ("machine", "dataset", "method_name"))
     file = f"{row['key']}{'.error' if row['status'] in FAILURES else ''}.json"

@@ -75,6 +75,8 @@ function readAddress() {
   apply();
   const records = /^(\d+)-(\d+)$/.exec(chosen.get("records") ?? "");
   if (records) showRecords(Number(records[1]), Number(records[2]));
+  const cell = /^(\d+)-(\d+)-(\d+)$/.exec(chosen.get("evidence") ?? "");
+  if (cell) showEvidence(...cell.slice(1).map(Number));
 }
 
 for (const control of Object.values(controls)) control.addEventListener("change", () => { apply(); remember(); });

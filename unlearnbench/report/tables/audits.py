@@ -19,6 +19,8 @@ from unlearnbench.report.tables.table import Table
 GATE = "controls"
 # Audits whose measures the gate judges; what others measure stands on their own controls.
 GATED = ("distance",)
+LEAKAGE, PER_TARGET = "partition-leakage", "per target"
+OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")
 TEXT = (
@@ -86,11 +88,11 @@ def _verdicts(part: pd.DataFrame) -> Table:
     audits = list(dict.fromkeys(results["audit"]))
     shown = []
     for method, of_method in results.groupby("method", sort=False):
-        verdicts = {audit: _joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
-        shown.append({"method": str(method), "claim": _joined(of_method["claim"]), **verdicts})
+        verdicts = {audit: joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
+        shown.append({"method": str(method), "claim": joined(of_method["claim"]), **verdicts})
     notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
-    notes.append(_provenance(part))
-    return Table("audits", f"Audits: {_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
+    notes.append(provenance(part))
+    return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 
 def _scores(audit: str, part: pd.DataFrame) -> Table:
@@ -98,7 +100,7 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
     if part["repetition"].nunique() > 1:
         shown["repetition"] = part["repetition"].astype(str)
     shown["measure"], shown["where"] = part["measure"], part["where"]
-    shown["value"] = [_with_interval(row) for _, row in part.iterrows()]
+    shown["value"] = [with_interval(row) for _, row in part.iterrows()]
     for column in ("floor", "noop", "effect", "p"):
         if part[column].notna().any():
             shown[column] = [_number(value, column) for value in part[column]]
@@ -107,8 +109,9 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
     if (part["state"] != "").any():
         shown["state"] = part["state"]
     texts = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
-    notes = (*_meaning(shown, audit), *dict.fromkeys(texts))
-    return Table("audits", f"Audit {audit}: {_name(part)}.", shown, raw(part), notes)
+    old = [OLDER_ATTACK] if audit.partition(" ")[0] == LEAKAGE and PER_TARGET not in set(part["where"]) else []
+    notes = (*_meaning(shown, audit), *old, *dict.fromkeys(texts))
+    return Table("audits", f"Audit {audit}: {place_name(part)}.", shown, raw(part), notes)
 
 
 def _meaning(shown: pd.DataFrame, audit: str) -> Iterator[str]:
@@ -195,12 +198,14 @@ def _claim(claim: Mapping[str, str] | None) -> str:
     return claim["claim"] + (f" ({claim['reason']})" if claim.get("reason") else "")
 
 
-def _name(part: pd.DataFrame) -> str:
+def place_name(part: pd.DataFrame) -> str:
+    """Say what the audits of a place were of."""
     first = part.iloc[0]
     return f"{first['dataset']}, {first['model']}, {first['forget']} forgotten, protocol {first['protocol']}"
 
 
-def _provenance(part: pd.DataFrame) -> str:
+def provenance(part: pd.DataFrame) -> str:
+    """Say where audits ran."""
     machines = ", ".join(sorted(set(part["machine"])))
     repetitions = ", ".join(str(value) for value in sorted(set(part["repetition"])))
     return f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
@@ -212,14 +217,16 @@ def raw(part: pd.DataFrame) -> pd.DataFrame:
     return part[[*front, *(name for name in part.columns if name not in front)]]
 
 
-def _joined(values: pd.Series[Any]) -> str:
+def joined(values: pd.Series[Any]) -> str:
+    """List different texts, with their counts if there are several."""
     counts = values.value_counts(sort=False)
     if len(counts) == 1:
         return str(counts.index[0])
     return ", ".join(f"{value} ({count})" for value, count in counts.items())
 
 
-def _with_interval(row: pd.Series[Any]) -> str:
+def with_interval(row: Mapping[str, Any] | pd.Series[Any]) -> str:
+    """Write a value with its interval, if there is one: 0.612 [0.577, 0.647]."""
     text = _number(row["value"], "value")
     if pd.isna(row["low"]) or pd.isna(row["high"]):
         return text

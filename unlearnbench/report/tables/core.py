@@ -13,6 +13,7 @@ from unlearnbench.report.tables.cost import cost_tables
 from unlearnbench.report.tables.datasets import dataset_tables
 from unlearnbench.report.tables.equivalence import EquivalenceTable
 from unlearnbench.report.tables.factorial import factorial_tables
+from unlearnbench.report.tables.forgetting import forgetting_places, forgetting_table
 from unlearnbench.report.tables.poison import poison_tables
 from unlearnbench.report.tables.source import Builder, TableSource, by_group
 from unlearnbench.report.tables.sweep import sweep_tables
@@ -70,3 +71,8 @@ def sweep(source: TableSource) -> Iterator[Table]:
 def audits(source: TableSource) -> Iterator[Table]:
     """Build the tables of verdicts and scores."""
     yield from audit_tables(source.frame)
+
+
+def forgetting(source: TableSource) -> Iterator[Table]:
+    """Build the table of what is known of each method's forgetting."""
+    yield from map(forgetting_table, forgetting_places(source.scored_groups, source.audits))

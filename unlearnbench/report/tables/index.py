@@ -46,7 +46,7 @@ def build_tables(
     """
     catalogue = catalogue or load_catalogue()
     entry = find_table(catalogue, name, against)
-    if frame.empty:
+    if frame.empty and (audits is None or audits.empty):
         raise NothingMatchedError("No record matches.", "Run some cells, or ask for less.")
     problems = [f"Could not be read and is left out: {problem}" for problem in frame.attrs.get("problems", [])]
     if metric:

@@ -1,0 +1,161 @@
+"""What is known of each method's forgetting, one row a method: audits, F1 and time side by side, and no total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
+from unlearnbench.report.frame.record_groups import distinguish, retrains
+from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
+from unlearnbench.report.tables.columns import RATIO, time_notes
+from unlearnbench.report.tables.evidence import (
+    EVIDENCE,
+    NO_GATE,
+    OLDER,
+    Cell,
+    audited,
+    audits_of,
+    latest,
+    scored,
+    timed,
+)
+from unlearnbench.report.tables.table import Table
+
+NAME = "forgetting"
+EMPTY = (
+    "Empty: no record. cannot tell: the audit ran, and its controls say that its number is no evidence, or it has none."
+)
+GATELESS = "no gate: `unlearnbench audit controls` was not run here, so the distance stands on its own control alone."
+SEVERAL = (
+    "In brackets 95 % intervals: of a single record its own, of several Student's over their values, which allows"
+    " neither for splits that overlap nor for the uncertainty of each."
+)
+LATEST = "{method}, {audit}: of {count} settings of the audit the latest version with the most records is shown."
+SCORE = "mean on the test nodes after the request ± sample standard deviation, in view {view}."
+TIME = "unlearning time over Retrain's, geometric mean of the ratios within repetitions."
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column of numbers or verdicts: its name in raw data, its head, and what a cell of it says."""
+
+    name: str
+    title: str
+    meaning: str
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """All that is known of the methods audited with one protocol, dataset, model, training and device.
+
+    Args:
+        audits: The part of `load_audits`.
+        runs: The group of runs with the same request; None where there are none.
+        configs: The methods, by canonical configuration, in the order of rows.
+        names: Their names.
+    """
+
+    audits: pd.DataFrame
+    runs: Aggregate | None
+    configs: tuple[str, ...]
+    names: dict[str, str]
+
+    @property
+    def metric(self) -> str:
+        """The metric of the columns of F1."""
+        return self.runs.metric if self.runs else MICRO_F1
+
+    def heads(self) -> tuple[Head, ...]:
+        """Return the columns behind method and claim."""
+        title = f"{short_name(self.metric)} {{view}}{unit(self.metric)}"
+        of_runs = (Head(f"{self.metric}_{v}", title.format(view=v), SCORE.format(view=v)) for v in VIEWS)
+        of_audits = (Head(one.name, one.title, one.meaning) for one in EVIDENCE)
+        return (*of_audits, *of_runs, Head("times_retrain", RATIO.title, TIME))
+
+    def claim(self, config: str) -> str:
+        """Return what a method claims."""
+        seen = [self.audits] if self.runs is None else [self.audits, self.runs.chosen]
+        records = pd.concat([one[["machine", "key", "method_config", "claim"]] for one in seen]).drop_duplicates()
+        return joined(records.loc[(records["method_config"] == config) & (records["claim"] != ""), "claim"])
+
+    @cached_property
+    def rows(self) -> dict[str, tuple[Cell, ...]]:
+        """The cells of each row, by configuration, in the order of `heads`."""
+        return {config: self._row(config) for config in self.configs}
+
+    def _row(self, config: str) -> tuple[Cell, ...]:
+        audits = self.audits[self.audits["method_config"] == config]
+        found = [audited(one, latest(audits, one.audit)) for one in EVIDENCE]
+        return (*found, *(scored(self.runs, config, view) for view in VIEWS), timed(self.runs, config))
+
+
+def forgetting_places(groups: Sequence[Aggregate], audits: pd.DataFrame | None) -> Iterator[Place]:
+    """Yield every place where an audit ran, with the runs that have the same request."""
+    if audits is None:
+        return
+    by_place = {tuple(one.group.facets[name] for name in PLACE): one for one in groups}
+    for place, part in audits.groupby(list(PLACE), sort=False):
+        runs = by_place.get(tuple(map(str, place)))
+        methods = part[["method_config", "method"]]
+        if runs is not None:
+            methods = pd.concat([methods, runs.group.frame[["method_config", "method"]]])
+        names = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
+        order = sorted(names, key=lambda config: (not retrains(config), names[config]))
+        yield Place(part, runs, tuple(order), names)
+
+
+def forgetting_table(place: Place) -> Table:
+    """Build the table of a place."""
+    heads, first = place.heads(), place.audits.iloc[0]
+    shown, data = [], []
+    for config, cells in place.rows.items():
+        line = {"table": NAME, **first[list(FACETS)], "method": place.names[config], "claim": place.claim(config)}
+        shown.append({name: line[name] for name in ("method", "claim")})
+        for head, cell in zip(heads, cells, strict=True):
+            shown[-1][head.title] = cell.text
+            line |= _raw(head, cell)
+        data.append({**line, "method_config": config, **first[[name for name in PLACE if name not in FACETS]]})
+    return Table(
+        NAME,
+        f"What is known of each method's forgetting: {place_name(place.audits)}.",
+        pd.DataFrame(shown),
+        pd.DataFrame(data),
+        tuple(_notes(place, heads, [cell for cells in place.rows.values() for cell in cells])),
+    )
+
+
+def _raw(head: Head, cell: Cell) -> dict[str, Any]:
+    if head.name == "exactness":
+        return {head.name: cell.text, f"{head.name}_n": cell.n}
+    more = {name: getattr(cell, name) for name in ("low", "high", "n", "state")}
+    return {head.name: cell.value, **{f"{head.name}_{name}": value for name, value in more.items()}}
+
+
+def _notes(place: Place, heads: Sequence[Head], cells: Sequence[Cell]) -> Iterator[str]:
+    # The notes of the time say what it is relative to.
+    yield from (f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
+    yield EMPTY
+    states = {state for cell in cells for state in cell.state.split(", ")}
+    if NO_GATE in states:
+        yield GATELESS
+    if OLDER in states:
+        yield f"{OLDER}: the record is of an earlier version of the audit, whose weaker attack sees less."
+    yield SEVERAL
+    settings = place.audits.drop_duplicates(["method_config", "audit_config"])
+    settings = settings.assign(plain=audits_of(settings))
+    for (config, audit), part in settings.groupby(["method_config", "plain"], sort=True):
+        if len(part) > 1:
+            yield LATEST.format(method=place.names[str(config)], audit=audit, count=len(part))
+    if place.runs is None:
+        yield "F1 and time: no run has this request; `unlearnbench run` with the same options makes them."
+    else:
+        yield from time_notes(place.runs, place.runs.data, [RATIO])
+    yield "The columns measure different things, and no sum of them is taken."
+    yield f"Audits: {provenance(place.audits)}"
