@@ -196,6 +196,8 @@ def _batches(training: Training) -> str:
 def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
     """Describe how much of a graph is forgotten."""
     amounts = ", ".join(map(str, counts))
+    if rules.forget.stream is not None:
+        amounts = f"{rules.forget.stream} times {amounts}"
     if rules.poison is not None:
         return f"{amounts} nodes injected and forgotten"
     if rules.forget.kind == "edge":

@@ -11,6 +11,7 @@ AUDITS = (
     ("controls", "distance.controls:Controls", "Which measures of forgetting can be trusted here."),
     ("distance", "distance.distance:Distance", "How far models are from retrained ones."),
     ("membership", "membership.membership:Membership", "Can an attacker tell that a node was trained on?"),
+    ("streams", "streams.streams:Streams", "Does forgetting hold over many requests?"),
     ("partition-leakage", "leakage.leakage:PartitionLeakage", "Does a partition tell who was there?"),
 )
 
@@ -26,6 +27,7 @@ TABLES = (
     ("datasets", "Sizes of the datasets that the records name."),
     ("poison", "How much forgetting wrong nodes brings back."),
     ("factorial", "Every partitioner with every aggregator."),
+    ("stream", "F1, time and shards after each request of a stream."),
     ("cost", "Stages, and time against the number of deletions."),
     ("audits", "Verdicts and scores of the audits."),
 )
