@@ -65,7 +65,7 @@ SHORT = {
     "controls": "controls[runs=4,permutations=199]",
     "distance": "distance[runs=8,permutations=1999]",
     "membership": "membership[shadows=16]",
-    "streams": "streams[requests=3]",
+    "streams": "streams[requests=3,runs=2]",
     "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
     "sbm": "sbm[num_nodes=60,num_edges=120]",
 }

@@ -9,14 +9,13 @@ from typing import Any
 from torch import Tensor
 
 from unlearnbench.audits.exactness.trials import Run, Trials
-from unlearnbench.audits.streams.rules import most_confident
-from unlearnbench.audits.subject import RetainedQuery, Subject
+from unlearnbench.audits.streams.fresh import published_choice
+from unlearnbench.audits.subject import Subject
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.request_time import seconds_by_request
 from unlearnbench.metrics.utility import MicroF1
 from unlearnbench.protocol import Request
 from unlearnbench.protocol.requests import joined
-from unlearnbench.task import View
 from unlearnbench.unlearning import Unlearner
 
 
@@ -80,12 +79,7 @@ def _serve(trials: Trials, requests: Sequence[Tensor | int]) -> dict[str, Any]:
     kept = {name: value.clone() for name, value in method.kept().items()}
     held, chosen, runs, counts = task.graph.ids, list[Tensor](), list[dict[str, Any]](), list[dict[str, int]]()
     for wanted in requests:
-        ids = wanted
-        if isinstance(wanted, int):
-            left = task.graph.ids
-            published = method.predict(RetainedQuery.of(subject.query(left, held, View.FULL))).detach()
-            ids = most_confident(left.cpu(), published.cpu(), wanted).to(left.device)
-        assert isinstance(ids, Tensor)
+        ids = published_choice(subject, method, task, held, wanted) if isinstance(wanted, int) else wanted
         chosen.append(ids)
         before, counted = {name: value.detach().clone() for name, value in method.state().items()}, dict(meter.counts)
         task = task.without(Request(ids))

@@ -16,6 +16,7 @@ from unlearnbench.audits.exactness.bits import unequal
 from unlearnbench.audits.exactness.trials import Run, Trials, attempted, run_differences
 from unlearnbench.audits.exactness.verdicts import CANNOT_TELL, REFUTED, claims_exactness
 from unlearnbench.audits.streams import rules
+from unlearnbench.audits.streams.fresh import ALPHA, adaptive_gap
 from unlearnbench.audits.streams.rules import ADAPTIVE, GROWING, ONE_SHARD, RANDOM
 from unlearnbench.audits.streams.serving import Served, micro_f1, served, until
 from unlearnbench.audits.subject import Subject
@@ -59,13 +60,14 @@ class Streams(Audit):
 
         requests: int = Field(default=5, ge=3, le=100, description="Requests of each stream.")
         share: float = Field(default=0.2, gt=0, lt=1, description="Share of all nodes that `growing` forgets.")
+        runs: int = Field(default=8, ge=2, description="Adaptive streams, and fresh trainings to compare them with.")
 
     params: Params
 
     def effort(self, method: Spec) -> Mapping[str, float]:
         """Count each stream, and one request of everything after each of its requests; Retrain's streams too."""
         stream = (self.params.requests + 1) / 2
-        mine = _SCENARIOS * (stream + self.params.requests)
+        mine = _SCENARIOS * (stream + self.params.requests) + self.params.runs * (stream + 0.5)
         return {REFERENCE: _SCENARIOS * stream} | {method.label: mine}
 
     def ready(self) -> None:
@@ -96,9 +98,15 @@ class Streams(Audit):
         verdict, holds, why = _verdict(subject, streams)
         complete = {name: stream for name, stream in streams.items() if isinstance(stream, _Stream)}
         scenarios = {name: _details(subject, stream) for name, stream in complete.items()}
+        scores = [score for name, stream in complete.items() for score in _scores(subject, name, stream)]
+        if ADAPTIVE in complete:
+            gap = adaptive_gap(subject, [len(ids) for ids in drawn], self.params.runs)
+            scores.append(gap)
+            if verdict == SAME and gap.p is not None and gap.p < ALPHA:
+                notes.append(f"{ADAPTIVE}: as one request, but not as a fresh training without these nodes.")
         return Finding(
             verdict,
-            tuple(score for name, stream in complete.items() for score in _scores(subject, name, stream)),
+            tuple(scores),
             {"claim_holds": holds, "scenarios": scenarios},
             (*why, *notes),
             {f"streams/{name.replace(' ', '_')}": torch.cat(list(stream.mine.requests)).cpu().numpy()

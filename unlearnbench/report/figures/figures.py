@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,30 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError
-from unlearnbench.registry.looks import SHAPES, Look
 from unlearnbench.report.extra import check_folder
 from unlearnbench.report.figures.colours import HEAT, INK, SHADES, Looks, find_looks, ink_on
+from unlearnbench.report.figures.panels import (
+    SMALL,
+    dress,
+    make_panels,
+    marker_of,
+    put_legend,
+    put_ticks,
+    titled,
+    with_tag,
+)
 from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
+from unlearnbench.report.figures.stream import stream_figure
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE, group_records
 from unlearnbench.report.tables.cost import Curve, find_curves, shown_even
+from unlearnbench.report.tables.stream import stream_tables
 
 WIDTHS = {"column": 3.35, "full": 7.0}
 """Width in inches: one column of a page of two, and the whole page."""
-SMALL, PLAIN = 6, 7
-_LONGEST, _LINE = 62, 0.14  # characters in half a page; inches a line of the legend takes
+_LONGEST = 62  # characters in half a page
 _TITLES = {"fit": "first training", "unlearn": "unlearning"}
 
 
@@ -76,6 +86,8 @@ def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], A
             yield f"phases {group.name}", partial(phases_figure, averages, looks)
         for heat in heats(averages):
             yield f"parts {group.name}", partial(heat_figure, heat)
+        for table in stream_tables("stream", averages):
+            yield f"stream {group.name}", partial(stream_figure, [table], looks)
     for curve in find_curves(frame):
         if lines(curve)[0]:
             yield f"cost {curve.name}", partial(cost_figure, curve, looks)
@@ -83,7 +95,7 @@ def find_figures(frame: pd.DataFrame) -> Iterator[tuple[str, Callable[[float], A
 
 def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
     """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
-    figure, panels = _panels(width, 2, 2.1, sharey=True)
+    figure, panels = make_panels(width, 2, 2.1, sharey=True)
     shown: dict[str, Any] = {}
     for panel, view in zip(panels, VIEWS, strict=True):
         drawn, _ = points(averages, view)
@@ -94,8 +106,8 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
             left = min(one.seconds_sd or 0.0, 0.999 * x)
             spread = None if one.score_sd is None else [100 * one.score_sd]
             look, right = looks.of(one.method), one.seconds_sd or 0.0
-            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **_marked(look))
-            shown[_tagged(one.row, tagged)] = look
+            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **marker_of(look))
+            shown[with_tag(one.row, tagged)] = look
             if one.row in tagged:
                 style = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
                 panel.annotate(tagged[one.row], (x, y), **style)
@@ -106,17 +118,17 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
         if drawn:
             least, most = min(one.seconds for one in drawn), max(one.seconds + (one.seconds_sd or 0.0) for one in drawn)
             panel.set_xlim(least / 2, 1.3 * most)
-            _tick(panel, "x", least / 2, 1.3 * most)
+            put_ticks(panel, "x", least / 2, 1.3 * most)
         # Side by side the panels have one axis.
-        _dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
-    _legend(figure, shown, width)
-    return _titled(figure, averages.group.name)
+        dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
+    put_legend(figure, shown, width)
+    return titled(figure, averages.group.name)
 
 
 def phases_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
     """Draw time per phase as stacked bars, the first training beside unlearning."""
     rows = [str(row) for row in averages.data["method"]]
-    figure, panels = _panels(width, 2, 0.4 + 0.25 * len(rows))
+    figure, panels = make_panels(width, 2, 0.4 + 0.25 * len(rows))
     for panel, moment in zip(panels, PHASES, strict=True):
         by_row = {one.row: one for one in stacks(averages, moment)}
         longest = max((one.total for one in by_row.values()), default=1.0)
@@ -136,7 +148,7 @@ def phases_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
             panel.text(left + 0.015 * longest, at + 0.08, f"{one.total:.3g}", fontsize=SMALL, va="center")
         panel.set_yticks([])
         panel.set(ylim=(len(rows) - 0.5, -0.75), xlim=(0, 1.12 * longest))
-        _dress(panel, _TITLES[moment], "mean seconds", "")
+        dress(panel, _TITLES[moment], "mean seconds", "")
         panel.spines["left"].set_visible(False)
     handles = [
         matplotlib_module("patches").Patch(facecolor=("#5A5A5A", shade), edgecolor=INK, linewidth=0.3, label=names)
@@ -145,7 +157,7 @@ def phases_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
     figure.legend(
         handles=handles, loc="outside lower center", ncols=4 if width > 5 else 2, fontsize=SMALL, frameon=False
     )
-    return _titled(figure, averages.group.name)
+    return titled(figure, averages.group.name)
 
 
 def shaded() -> dict[float, str]:
@@ -156,7 +168,7 @@ def shaded() -> dict[float, str]:
 def heat_figure(heat: Heat, width: float) -> Any:
     """Draw mean micro-F1 of every partitioner with every aggregator, a panel a view."""
     size = (len(heat.partitioners), len(heat.aggregators))
-    figure, panels = _panels(width, 2, 0.75 + 0.24 * size[0])
+    figure, panels = make_panels(width, 2, 0.75 + 0.24 * size[0])
     rectangle = matplotlib_module("patches").Rectangle
     for panel, view in zip(panels, VIEWS, strict=True):
         for at, partitioner in enumerate(heat.partitioners):
@@ -169,15 +181,15 @@ def heat_figure(heat: Heat, width: float) -> Any:
         panel.set(xlim=(0, size[1]), ylim=(size[0], 0))
         panel.set_xticks([at + 0.5 for at in range(size[1])], heat.aggregators, rotation=20, ha="right")
         panel.set_yticks([at + 0.5 for at in range(size[0])], heat.partitioners)
-        _dress(panel, f"view {view}, micro-F1 %", "", "")
+        dress(panel, f"view {view}, micro-F1 %", "", "")
         panel.spines[["left", "bottom"]].set_visible(False)
         panel.tick_params(length=0)
-    return _titled(figure, heat.averages.group.name)
+    return titled(figure, heat.averages.group.name)
 
 
 def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
     """Draw unlearning time against deletions; a ring stands where Retrain becomes as fast."""
-    figure, (panel,) = _panels(width, 1, 2.4)
+    figure, (panel,) = make_panels(width, 1, 2.4)
     names = dict(zip(curve.part["row"], curve.part["method_name"], strict=True))
     drawn, _ = lines(curve)
     tagged = tags((row, names[row]) for row in drawn)
@@ -185,10 +197,10 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
     for row, part in drawn.items():
         seconds, spreads = part["seconds"].astype("float64"), part["sd"].astype("float64")
         low = spreads.fillna(0.0).clip(upper=0.999 * seconds)
-        marked = _marked(looks.of(names[row])) | {"linestyle": "-"}
+        marked = marker_of(looks.of(names[row])) | {"linestyle": "-"}
         panel.errorbar(part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **marked)
         even = curve.even.get(row)
-        entry = f"{_tagged(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
+        entry = f"{with_tag(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
         shown[entry] = looks.of(names[row])
         if row in tagged:
             last = (part["deletions"].iloc[-1], seconds.iloc[-1])
@@ -206,11 +218,11 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
         float((seconds + points_drawn["sd"].astype("float64").fillna(0.0)).max()) * 1.2,
     )
     panel.set_ylim(limits)
-    _tick(panel, "y", *limits)
+    put_ticks(panel, "y", *limits)
     panel.set_xticks(counts, [str(count) for count in counts])
-    _dress(panel, "", "deletions in one request", "unlearning time, s")
-    _legend(figure, shown, width, most=2)
-    return _titled(figure, curve.name)
+    dress(panel, "", "deletions in one request", "unlearning time, s")
+    put_legend(figure, shown, width, most=2)
+    return titled(figure, curve.name)
 
 
 def between(part: pd.DataFrame, count: float) -> float:
@@ -220,60 +232,6 @@ def between(part: pd.DataFrame, count: float) -> float:
         if left <= count <= right:
             return float(low * (high / low) ** (math.log(count / left) / math.log(right / left)))
     return pairs[-1][1]
-
-
-def _panels(width: float, number: int, height: float, sharey: bool = False) -> tuple[Any, Sequence[Any]]:
-    """Make a figure with panels side by side on a whole page, one above the other in a column."""
-    rows, columns = (1, number) if width > 5 else (number, 1)
-    # No pyplot: it would keep the figure and look for a screen.
-    figure = matplotlib_module("figure").Figure(figsize=(width, rows * height + 0.6), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
-
-
-def _tick(panel: Any, axis: str, low: float, high: float) -> None:
-    """Put plain numbers on a logarithmic axis: 1, 2 and 5 of each power of ten, or the powers where these are many."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    inside = [(one, one * 10.0**power) for power in powers for one in (1, 2, 5) if low <= one * 10.0**power <= high]
-    tens = [value for one, value in inside if one == 1]
-    ticks = tens if len(inside) > 6 and len(tens) > 1 else [value for _, value in inside]
-    panel.minorticks_off()
-    getattr(panel, f"set_{axis}ticks")(ticks, [f"{value:g}" for value in ticks])
-
-
-def _marked(one: Look) -> dict[str, Any]:
-    marker = {"marker": SHAPES[one.shape], "markersize": 5.5, "markeredgecolor": INK, "markeredgewidth": 0.5}
-    return marker | {"color": one.colour, "linestyle": "none", "ecolor": INK, "elinewidth": 0.6, "linewidth": 1.4}
-
-
-def _tagged(row: str, tagged: Mapping[str, str]) -> str:
-    return f"{tagged[row]} {row}" if row in tagged else row
-
-
-def _dress(panel: Any, title: str, bottom: str, left: str) -> None:
-    panel.set_title(title, fontsize=PLAIN)
-    panel.set_xlabel(bottom, fontsize=PLAIN)
-    panel.set_ylabel(left, fontsize=PLAIN)
-    panel.tick_params(labelsize=SMALL)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def _legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
-    line = matplotlib_module("lines").Line2D
-    handles = []
-    for label, look in shown.items():
-        marker = {name: value for name, value in _marked(look).items() if name not in ("ecolor", "elinewidth")}
-        handles.append(line([], [], label=label, **marker))
-    longest = max(map(len, shown), default=0)
-    columns = max(1, min(most, int(width * 17 / (longest + 5))))
-    # Beyond the lines there is room for, the figure grows: it would be drawn over.
-    figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(shown) / columns) - 4))
-    size = SMALL * min(1.0, width * 17 / (longest + 5))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
-
-
-def _titled(figure: Any, name: str) -> Any:
-    figure.suptitle(name, fontsize=PLAIN)
-    return figure
 
 
 def _named(figures: Sequence[tuple[str, Callable[[float], Any]]]) -> Iterator[tuple[str, Callable[[float], Any]]]:

@@ -49,12 +49,13 @@ def _lines(averages: Aggregate) -> Iterator[dict[str, Any]]:
         if not any(scored.values()):
             continue
         clocked = _by_unit(quiet_records(timed[timed["row"] == row]))
-        yield from _means(row, averages.group.units, scored, clocked, base)
+        method, units = str(chosen.loc[chosen["row"] == row, "method_name"].iloc[0]), averages.group.units
+        yield from _means(row, method, units, scored, clocked, base)
         if row == reference:
             gap = every(len(next(iter(scored.values()))[0]) - 1)
             late = {view: [postponed(steps, gap) for steps in streams] for view, streams in scored.items()}
             waiting = {unit: postponed(steps, gap) for unit, steps in clocked.items()}
-            yield from _means(f"{row} every {gap} requests", averages.group.units, late, waiting, base)
+            yield from _means(f"{row} every {gap} requests", method, units, late, waiting, base)
 
 
 def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], list[Step]]:
@@ -72,6 +73,7 @@ def _cumulative(steps: Sequence[Step]) -> list[float | None]:
 
 def _means(
     row: str,
+    method: str,
     units: int,
     scored: dict[str, list[list[Step]]],
     clocked: dict[tuple[int, int], list[Step]],
@@ -87,6 +89,7 @@ def _means(
         sizes = [step["sizes"] for step in (one[number] for one in streams) if step["sizes"]]
         yield {
             "method": row,
+            "method_name": method,
             "request": number,
             "forgotten": mean(_of(streams, number, "forgotten")),
             "n": len(streams),
