@@ -14,6 +14,7 @@ from unlearnbench.report.figures.stream import draw_stream
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.frame.stream import postponed, stream_steps
 from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.render import render
 from unlearnbench.report.tables.stream import every
 
 PARTS = ("state-first", "predict-first")
@@ -81,6 +82,15 @@ def test_records_without_a_stream_have_no_such_table_and_streams_no_curve_of_one
         build_tables(frame_of(records()), "cost")
     (summary,) = build_tables(frame_of(records()), "summary")
     assert not [name for name in summary.shown if "after" in name]
+
+
+@pytest.mark.parametrize("style", ["text", "md", "latex", "csv", "json"])
+def test_it_is_written_in_every_format_for_one_repetition_too(style: str) -> None:
+    one = [record for record in records() if record.cell["repetition"] == 0]
+    for chosen in (records(), one):
+        text = render(build_tables(frame_of(chosen), "stream"), style)
+        assert "nan" not in text.lower()
+        assert "None" not in text
 
 
 def test_the_figure_has_a_line_for_each_method(tmp_path: Path) -> None:
