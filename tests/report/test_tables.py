@@ -158,7 +158,7 @@ SAMPLES = {
 
 def test_every_table_of_an_experiment_has_a_sample_here() -> None:
     assert set(SAMPLES) == {*COMPARING, "characteristics", "datasets"}
-    assert {*SAMPLES, *EVERY_GROUP, "claims", "cost", "sweep", "audits", "forgetting"} == OURS
+    assert {*SAMPLES, *EVERY_GROUP, "claims", "cost", "sweep", "audits", "forgetting", "stream"} == OURS
 
 
 @cache

@@ -71,13 +71,14 @@ SHORT = {
     "distance": "distance[runs=8,permutations=1999]",
     "membership": "membership[shadows=16]",
     "relearning": "relearning[runs=4,steps=2]",
+    "streams": "streams[requests=3,runs=2]",
     "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
     "sbm": "sbm[num_nodes=60,num_edges=120]",
 }
 MODELS = {"cgu": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
-    *(("audit", name) for name in ("controls", "distance")),
+    *(("audit", name) for name in ("controls", "distance", "streams")),
     *(("unlearner", name) for name in ("gif", "idea", "grapheraser", "graphrevoker")),
 )
 

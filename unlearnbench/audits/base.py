@@ -68,6 +68,7 @@ class Finding:
         details: Plain JSON values that explain the verdict.
         notes: Remarks for the reader.
         arrays: Arrays of plain numbers to store with the record.
+        measured: Plain JSON values that no two runs share, such as times and memory.
     """
 
     verdict: str
@@ -75,6 +76,7 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Audit(Component, ABC):
@@ -150,6 +152,7 @@ def _examine(subject: Subject, outcome: Outcome) -> str:
         "scores": [asdict(score) for score in finding.scores],
         "details": dict(finding.details),
         "notes": list(finding.notes),
+        **({"measured": dict(finding.measured)} if finding.measured else {}),
     }
     outcome.arrays |= finding.arrays
     return "ok"

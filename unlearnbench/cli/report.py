@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @click.option(
     "--figure",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the table poison into this file as well (.png or .pdf; needs the extra `report`).",
+    help="Draw the table poison or stream into this file as well (.png or .pdf; needs the extra `report`).",
 )
 @click.option(
     "--html",
@@ -123,6 +123,7 @@ def _write_table(
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import load_records
     from unlearnbench.report.figures.poison import check_figure, draw_poison
+    from unlearnbench.report.figures.stream import draw_stream
     from unlearnbench.report.frame.frame import frame_of
     from unlearnbench.report.tables.audits import load_audits
     from unlearnbench.report.tables.index import build_tables, find_table
@@ -130,9 +131,10 @@ def _write_table(
 
     catalogue = load_catalogue()
     reads = find_table(catalogue, table, against).reads
+    figures = {"poison": draw_poison, "stream": draw_stream}
     if figure:
-        if table != "poison":
-            raise UsageError(f"There is no figure of table {table!r}.", "Figures are drawn of: poison.")
+        if table not in figures:
+            raise UsageError(f"There is no figure of table {table!r}.", f"Figures are drawn of: {', '.join(figures)}.")
         check_figure(figure)
     # Experiments have no audits of their own.
     audits = _audits(results, replace(wanted, experiment="")) if reads == "both" else None
@@ -150,7 +152,7 @@ def _write_table(
     else:
         print(text)
     if figure:
-        draw_poison(tables, figure)
+        figures[table](tables, figure)
 
 
 def _write_page_and_figures(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:

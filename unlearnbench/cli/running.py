@@ -197,6 +197,8 @@ def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
     """Describe how much of a graph is forgotten."""
     amounts = ", ".join(map(str, counts))
     features = "features of " if rules.forget.kind == "feature" else ""
+    if rules.forget.stream is not None:
+        amounts = f"{rules.forget.stream} times {amounts}"
     if rules.poison is not None:
         return f"{features}{amounts} nodes injected and forgotten"
     if rules.forget.kind == "edge":

@@ -18,13 +18,18 @@ ONE_CLASS = "one class:"
 Scores = dict[str, dict[str, dict[str, float | None]]]
 
 
+def moments_after(requests: int) -> list[str]:
+    """Name the moments after each request of a cell: after the last one it is `after`, with a stream or without."""
+    return [*(f"after_{number}" for number in range(1, requests)), "after"]
+
+
 def score(
     answers: Mapping[tuple[str, str, str], Tensor], labels: Mapping[str, Tensor], metrics: Sequence[Spec]
 ) -> tuple[Scores, list[str]]:
     """Score predictions by moment, part and view.
 
     Args:
-        answers: (`before` or `after`, `test` or `val`, view) to log-probabilities [n, C].
+        answers: (`before`, `after`, ..., `test` or `val`, view) to log-probabilities [n, C].
         labels: `test` and `val` to int64 [n].
         metrics: The metrics.
 

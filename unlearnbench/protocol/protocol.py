@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +14,14 @@ from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol.poison import Poison, inject, inject_features
-from unlearnbench.protocol.requests import Forget, Request, draw, draw_edges, draw_features
+from unlearnbench.protocol.requests import (
+    Forget,
+    Request,
+    draw_edge_stream,
+    draw_feature_stream,
+    draw_stream,
+    joined,
+)
 
 FOLDS = 10
 VALIDATION_FOLDS = 2
@@ -67,14 +76,19 @@ class RepetitionData:
     Args:
         graph: The dataset, with the injected nodes or features if any.
         split: Its parts; injected nodes are training nodes.
-        request: What must be forgotten.
+        requests: What must be forgotten, one request after the other.
         clean: The training nodes without the injected ones; None: nothing was injected.
     """
 
     graph: Graph
     split: Split
-    request: Request
+    requests: Sequence[Request]
     clean: Tensor | None = None
+
+    @cached_property
+    def request(self) -> Request:
+        """All that must be forgotten."""
+        return joined(self.requests)
 
 
 def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, repetition: int) -> RepetitionData:
@@ -85,14 +99,14 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     """
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
-        return RepetitionData(graph, parts, request(protocol, graph, parts.train, base, dataset, repetition))
+        return RepetitionData(graph, parts, requests(protocol, graph, parts.train, base, dataset, repetition))
     rng = seeds.generator(base, "poison", dataset, repetition)
     if protocol.forget.kind == "feature":
         injected, ids = inject_features(graph, parts.train, protocol.poison, rng)
-        return RepetitionData(injected, parts, Request.of_features(ids), parts.train)
+        return RepetitionData(injected, parts, [Request.of_features(ids)], parts.train)
     injected, ids = inject(graph, parts.train, protocol.poison, rng)
     with_injected = replace(parts, train=torch.cat([parts.train, ids]))
-    return RepetitionData(injected, with_injected, Request(ids), parts.train)
+    return RepetitionData(injected, with_injected, [Request(ids)], parts.train)
 
 
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
@@ -123,15 +137,22 @@ def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:
 
 
 def request(protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset: str, repetition: int) -> Request:
-    """Draw the request of a repetition, the same for every method and model."""
+    """Draw all that a repetition forgets as one request."""
+    return joined(requests(protocol, graph, train, base, dataset, repetition))
+
+
+def requests(
+    protocol: Protocol, graph: Graph, train: Tensor, base: int, dataset: str, repetition: int
+) -> list[Request]:
+    """Draw the requests of a repetition, the same for every method and model."""
     if protocol.forget.kind == "edge":
         rng = seeds.generator(base, "request-edges", dataset, repetition)
-        return draw_edges(protocol.forget, graph.induced(train), len(graph.pairs()), rng)
+        return draw_edge_stream(protocol.forget, graph.induced(train), len(graph.pairs()), rng)
     if protocol.forget.kind == "feature":
         rng = seeds.generator(base, "request-features", dataset, repetition)
-        return draw_features(protocol.forget, train, graph.num_nodes, graph.num_features, rng)
+        return draw_feature_stream(protocol.forget, train, graph.num_nodes, graph.num_features, rng)
     rng = seeds.generator(base, "request", dataset, repetition)
-    return draw(protocol.forget, train, graph.num_nodes, rng)
+    return draw_stream(protocol.forget, train, graph.num_nodes, rng)
 
 
 def task_seed(base: int, dataset: str, repetition: int) -> int:

@@ -34,12 +34,14 @@ class Forget:
             Of features: ids of nodes, all of whose features are meant, or pairs of an id and a column.
         kind: What is forgotten. An edge is a pair of nodes, whatever its direction and however often it is
             stored. Features become zero; their nodes, labels and edges stay.
+        stream: How many requests of this size are made, one after the other; None: one.
     """
 
     ratio: float | None = 0.005
     count: int | None = None
     ids: tuple[int, ...] | tuple[tuple[int, int], ...] | None = None
     kind: Kind = "node"
+    stream: int | None = None
 
     def __post_init__(self) -> None:
         given = [name for name in ("ratio", "count", "ids") if getattr(self, name) is not None]
@@ -53,6 +55,11 @@ class Forget:
         if self.count is not None and self.count < 1:
             raise UsageError(
                 f"`forget_count` {self.count} is not a positive number.", f"Name at least one {self.kind}."
+            )
+        if self.ids is not None and self.stream is not None:
+            raise UsageError(
+                "`forget` names one request, `stream` draws several.",
+                "Leave one of them out; `forget_count` or `forget_ratio` is the size of each request of a stream.",
             )
         if self.ids is not None:
             self._check_ids()
@@ -92,7 +99,7 @@ class Forget:
         return [list(one) if isinstance(one, tuple) else one for one in sorted(self.ids or ())]
 
     def number_of(self, total: int) -> int:
-        """Return how many of a graph's `total` nodes, or pairs, or how many features by name, are to be forgotten."""
+        """Return how many of `total` nodes or pairs, or how many features by name, each request asks for."""
         if self.ids is not None:
             return len(self.ids)
         return self.count if self.count is not None else rounded_half_up(self.ratio or 0.0, total)
@@ -101,9 +108,8 @@ class Forget:
         """Return the plain values that enter a cell's key."""
         if self.ids is not None:
             return {"kind": self.kind, "ids": self._sorted}
-        if self.count is not None:
-            return {"kind": self.kind, "count": self.count}
-        return {"kind": self.kind, "ratio": self.ratio}
+        amount = {"ratio": self.ratio} if self.count is None else {"count": self.count}
+        return {"kind": self.kind, **amount, **({} if self.stream is None else {"stream": self.stream})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +194,32 @@ class Request:
         return hashlib.sha256(self.ids.cpu().numpy().astype("<i8").tobytes()).hexdigest()
 
 
+def joined(requests: Sequence[Request]) -> Request:
+    """Return the one request of everything that several ask for."""
+    return Request(torch.cat([request.ids for request in requests]).unique(dim=0), requests[0].kind)
+
+
 def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Generator) -> Request:
-    """Draw a request uniformly from the training nodes, or take the nodes named.
+    """Draw the nodes of `draw_stream` as one request."""
+    return joined(draw_stream(forget, train_ids, num_nodes, generator))
+
+
+def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Generator) -> Request:
+    """Draw the edges of `draw_edge_stream` as one request."""
+    return joined(draw_edge_stream(forget, train, num_pairs, generator))
+
+
+def draw_features(
+    forget: Forget, train_ids: Tensor, num_nodes: int, num_features: int, generator: torch.Generator
+) -> Request:
+    """Draw the features of `draw_feature_stream` as one request."""
+    return joined(draw_feature_stream(forget, train_ids, num_nodes, num_features, generator))
+
+
+def draw_stream(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Generator) -> list[Request]:
+    """Draw the requests uniformly from the training nodes, or take the nodes named.
+
+    The first request of a stream is that without a stream, and all of them together that of as many nodes at once.
 
     Args:
         forget: How much, or which.
@@ -205,15 +235,16 @@ def draw(forget: Forget, train_ids: Tensor, num_nodes: int, generator: torch.Gen
         ids = torch.tensor(forget.ids, dtype=torch.int64)
         _check_known(ids, train_ids)
         _check_room(len(ids), train_ids)
-        return Request(ids.sort().values)
+        return [Request(ids.sort().values)]
     count = _number(forget, num_nodes)
-    _check_room(count, train_ids)
-    chosen = torch.randperm(len(train_ids), generator=generator)[:count]
-    return Request(train_ids[chosen].sort().values)
+    total = count * (forget.stream or 1)
+    _check_room(total, train_ids)
+    chosen = torch.randperm(len(train_ids), generator=generator)[:total]
+    return [Request(train_ids[part].sort().values) for part in chosen.split(count)]
 
 
-def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Generator) -> Request:
-    """Draw a request uniformly from the adjacent pairs of training nodes, or take the pairs named.
+def draw_edge_stream(forget: Forget, train: Graph, num_pairs: int, generator: torch.Generator) -> list[Request]:
+    """Draw the requests uniformly from the adjacent pairs of training nodes, or take the pairs named.
 
     Args:
         forget: How much, or which.
@@ -234,20 +265,21 @@ def draw_edges(forget: Forget, train: Graph, num_pairs: int, generator: torch.Ge
                 f"`forget` {unknown[0][0]}-{unknown[0][1]}: no edge between training nodes of this repetition.",
                 "Only edges between training nodes can be forgotten; other repetitions have others (`seeds`).",
             )
-        return Request(wanted, "edge")
+        return [Request(wanted, "edge")]
     count = _number(forget, num_pairs)
-    if count > len(pairs):
+    total = count * (forget.stream or 1)
+    if total > len(pairs):
         raise UsageError(
-            f"The request of {count} edges is larger than the {len(pairs)} edges between training nodes.",
+            f"The request of {total} edges is larger than the {len(pairs)} edges between training nodes.",
             "Forget fewer edges.",
         )
-    chosen = torch.randperm(len(pairs), generator=generator)[:count]
-    return Request(pairs[chosen.sort().values], "edge")
+    chosen = torch.randperm(len(pairs), generator=generator)[:total]
+    return [Request(pairs[part.sort().values], "edge") for part in chosen.split(count)]
 
 
-def draw_features(
+def draw_feature_stream(
     forget: Forget, train_ids: Tensor, num_nodes: int, num_features: int, generator: torch.Generator
-) -> Request:
+) -> list[Request]:
     """Draw training nodes uniformly, whose features are all forgotten, or take the nodes or features named.
 
     Args:
@@ -272,15 +304,16 @@ def draw_features(
                 f"`forget` {beyond[0][0]}:{beyond[0][1]}: no such column, a node has {num_features} features.",
                 "Columns are counted from 0.",
             )
-        return Request(named.unique(dim=0), "feature")
+        return [Request(named.unique(dim=0), "feature")]
     count = _number(forget, num_nodes)
-    if count > len(train_ids):
+    total = count * (forget.stream or 1)
+    if total > len(train_ids):
         raise UsageError(
-            f"The request for the features of {count} nodes is larger than the {len(train_ids)} training nodes.",
+            f"The request for the features of {total} nodes is larger than the {len(train_ids)} training nodes.",
             "Forget those of fewer nodes.",
         )
-    chosen = torch.randperm(len(train_ids), generator=generator)[:count]
-    return Request.of_features(train_ids[chosen].sort().values)
+    chosen = torch.randperm(len(train_ids), generator=generator)[:total]
+    return [Request.of_features(train_ids[part].sort().values) for part in chosen.split(count)]
 
 
 def _check_known(ids: Tensor, train_ids: Tensor) -> None:

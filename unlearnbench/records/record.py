@@ -64,13 +64,18 @@ class Record(BaseModel):
     status: Status = Field(description="ok, diverged, refused; or a failure: error, oom, killed, timeout.")
     label: str = Field(description="The method as tables show it: graphrevoker[sem_weight=0].")
     cell: Cell = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
-    requests: list[Request] = Field(default_factory=list, description="Each request: digest, count, file.")
+    requests: list[Request] = Field(
+        default_factory=list,
+        description="Each request: digest, count, file; of a stream also its counts, and the sizes of shards after it.",
+    )
     metrics: dict[str, dict[str, dict[str, Number | None]]] = Field(
         default_factory=dict,
-        description="Metric, view, moment (before, after; with poison clean and fresh too) to value.",
+        description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh too) to value.",
     )
     phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
-    unlearn_seconds: Number | None = Field(default=None, description="From the request to the first answers.")
+    unlearn_seconds: Number | None = Field(
+        default=None, description="From the request to the first answers; of a stream, of all of its requests."
+    )
     counts: dict[str, Count | Number | None] = Field(
         default_factory=dict, description="shards_hit, node_epochs, steps of the request; fit_... of what came before."
     )

@@ -77,6 +77,8 @@ class _Cell(TypedDict):
 class _Request(TypedDict, total=False):
     ids_sha256: str
     count: int
+    counts: dict[str, int]
+    sizes: list[int] | None
 
 
 @_part
@@ -123,6 +125,7 @@ class _Audit(TypedDict, total=False):
     verdict: Required[str]
     scores: list[_Score]
     details: Plain
+    measured: Plain
     notes: list[str]
 
 

@@ -12,6 +12,7 @@ AUDITS = (
     ("distance", "distance.distance:Distance", "How far models are from retrained ones."),
     ("membership", "membership.membership:Membership", "Can an attacker tell that a node was trained on?"),
     ("relearning", "relearning.relearning:Relearning", "Does the model relearn what it forgot faster than Retrain?"),
+    ("streams", "streams.streams:Streams", "Does forgetting hold over many requests?"),
     ("partition-leakage", "leakage.leakage:PartitionLeakage", "Does a partition tell who was there?"),
 )
 
@@ -27,6 +28,7 @@ TABLES = (
     ("datasets", "Sizes of the datasets that the records name."),
     ("poison", "How much forgetting wrong nodes brings back."),
     ("factorial", "Every partitioner with every aggregator."),
+    ("stream", "F1, time and shards after each request of a stream."),
     ("cost", "Stages, and time against the number of deletions."),
     ("sweep", "F1, time and forgetting against how much is forgotten."),
     ("audits", "Verdicts and scores of the audits."),

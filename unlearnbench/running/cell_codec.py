@@ -144,7 +144,8 @@ def _protocol(canonical: Plain) -> Protocol:
         ids = canonical["forget"].get("ids")
         if ids is not None:
             ids = tuple(tuple(one) if isinstance(one, list) else one for one in ids)
-        forget = Forget(canonical["forget"].get("ratio"), canonical["forget"].get("count"), ids, kind)
+        amount = canonical["forget"]
+        forget = Forget(amount.get("ratio"), amount.get("count"), ids, kind, amount.get("stream"))
     return Protocol(
         canonical["name"],
         Protocol().version,

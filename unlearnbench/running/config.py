@@ -41,8 +41,8 @@ class RunConfig(RunOptions):
         return read_forget(value, info.data.get("forget_kind", "node"))
 
     @field_validator(
-        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "num_shards", "epochs", "batch_size",
-        "threads", "cell_timeout", "jobs",
+        "repetitions", "seeds", "forget_ratio", "forget_count", "forget", "stream", "num_shards", "epochs",
+        "batch_size", "threads", "cell_timeout", "jobs",
         mode="before",
     )  # fmt: skip
     @classmethod
@@ -149,9 +149,9 @@ class RunConfig(RunOptions):
     def forget_amount(self) -> Forget:
         """Return what is to be forgotten."""
         if self.forget_ratio is None and self.forget_count is None and self.forget is None:
-            return Forget(kind=self.forget_kind)
+            return Forget(kind=self.forget_kind, stream=self.stream)
         ids = None if self.forget is None else tuple(self.forget)
-        return Forget(self.forget_ratio, self.forget_count, ids, self.forget_kind)  # type: ignore[arg-type]
+        return Forget(self.forget_ratio, self.forget_count, ids, self.forget_kind, self.stream)  # type: ignore[arg-type]
 
     def training_settings(self) -> Training:
         """Return how networks are trained.
@@ -173,11 +173,11 @@ class RunConfig(RunOptions):
         if self.protocol != "poison":
             settings.check_no_poison(self.set)
             return None
-        given = (self.forget_ratio, self.forget_count, self.forget)
+        given = (self.forget_ratio, self.forget_count, self.forget, self.stream)
         if any(value is not None for value in given) or self.forget_kind == "edge":
             raise UsageError(
-                "`protocol` poison forgets what it injects.",
-                "Leave `forget_ratio`, `forget_count` and `forget` out; `set` poison.nodes=N says how many.",
+                "`protocol` poison forgets what it injects, in one request.",
+                "Leave `forget_ratio`, `forget_count`, `forget` and `stream` out; `set` poison.nodes=N says how many.",
             )
         if self.forget_kind == "feature" and "poison.edges" in self.set:
             raise UsageError("`set` poison.edges: injected features have no edges.", "Leave it out.")

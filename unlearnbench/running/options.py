@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le
 # Beyond these a number is a slip of the hand, and memory or the thread library would give up without a word.
 MAX_REPETITIONS = 10_000
 MAX_THREADS = 1024
+MAX_STREAM = 10_000
 # Each grid is held in memory and looked up cell by cell; the largest published comparison has some thousand cells.
 MAX_CELLS = 100_000
 
@@ -92,6 +93,12 @@ class RunOptions:
         " @FILE: those in a text, .npy or .json file. Repeated, it adds to the one request.",
         metavar="IDS",
         reads="texts",
+    )
+    stream: Annotated[int, Ge(2), Le(MAX_STREAM)] | None = option(
+        None,
+        "Make K requests of this size, one after the other; metrics and counts are recorded after each.",
+        metavar="K",
+        commands=("run",),
     )
     num_shards: Count | None = option(None, "Shards of every sharded method.", shown="20")
     epochs: Count | None = option(None, "Epochs of training.", shown="100")

@@ -25,7 +25,7 @@ from unlearnbench.measure.digests import (
     relative_change,
 )
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
-from unlearnbench.metrics.scoring import Scores, one_class_notes, score
+from unlearnbench.metrics.scoring import Scores, moments_after, one_class_notes, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -75,11 +75,13 @@ def score_arrays(
 
 def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome) -> str:
     name, meter = cell.dataset_identity, outcome.meter
-    graph, split, request = data.graph, data.split, data.request
+    graph, split, requests = data.graph, data.split, data.requests
     archive = f"{cell.key}.npz"
-    outcome.fields["requests"] = [{"ids_sha256": request.sha256(), "count": len(request.ids), "file": archive}]
+    outcome.fields["requests"] = [
+        {"ids_sha256": request.sha256(), "count": len(request.ids), "file": archive} for request in requests
+    ]
     outcome.arrays |= {
-        "forgotten": request.ids.numpy(),
+        "forgotten": data.request.ids.numpy(),
         "train": split.train.numpy(),
         "val": split.val.numpy(),
         "test": split.test.numpy(),
@@ -100,7 +102,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
     outcome.fields["partition"] = _partition(method, task.graph)
-    fit_counts = dict(meter.counts)
+    fit_counts, counts = dict(meter.counts), dict[str, int]()
     # Copies: a method may return its own tensors and change them in place.
     before = {name: value.detach().clone() for name, value in check_state(method.state(), context.device).items()}
     digests_before = digests(before)
@@ -110,37 +112,39 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
     inputs.check()
     _check_unchanged(method, digests_before)
 
-    retained = replace(task.without(request), checkpoints=outcome.checkpoints.of("unlearn"))
-    demand = Request(request.ids.clone().to(context.device), request.kind)
-    del task
-    inputs.add("the retained graph", retained.graph)
-    inputs.add("the ids of the request", demand.ids)
-    with meter.phase("unlearn"):
-        method.unlearn(demand, retained)
-    outcome.fields["counts"] = _counts(fit_counts, meter.counts)
-    after = outcome.state = check_state(_twice(meter, "state", method.state), context.device)
-    outcome.fields["counts"]["parameter_bytes"] = sum(value.numel() * value.element_size() for value in after.values())
-    digests_after = digests(after)
-    held = retained.graph.ids.cpu() if method.deletes_at_inference else split.train
-    if method.deletes_at_inference and "partition" in method.kept():
-        check_kept_partition(method.kept()["partition"], retained.graph)
-        outcome.arrays["partition"] = method.kept()["partition"].cpu().numpy()
     if not method.deletes_at_inference:
         outcome.notes.append("scored with the graph as it was before the request.")
-    if request.kind != "node" and method.deletes_at_inference:
-        graph = request.apply(graph)
-    with meter.phase("evaluate"):
-        questions = _questions(graph, held, split, context.device, inputs)
-    first, over_full, *others = questions.items()
-    answer = _twice(meter, "predict", lambda: method.predict(first[1]))
-    answers["after", *first[0]] = check_predictions(answer, first[1])
-    with meter.phase("predict-full"):
-        full = method.predict(over_full[1])
-    answers["after", *over_full[0]] = check_predictions(full, over_full[1])
-    with meter.phase("evaluate"):
-        answers |= _answers("after", method, dict(others))
-    inputs.check()
-    _check_unchanged(method, digests_after)
+    for number, (moment, request) in enumerate(zip(moments_after(len(requests)), requests, strict=True)):
+        counted = dict(meter.counts)
+        task = replace(task.without(request), checkpoints=outcome.checkpoints.of("unlearn"))
+        demand = Request(request.ids.clone().to(context.device), request.kind)
+        inputs.add("the retained graph", task.graph)
+        inputs.add("the ids of the request", demand.ids)
+        with meter.phase("unlearn"):
+            method.unlearn(demand, task)
+        spent = {name: amount - counted.get(name, 0) for name, amount in meter.counts.items()}
+        counts |= {name: counts.get(name, 0) + amount for name, amount in spent.items()}
+        outcome.fields["counts"] = {**counts, **{f"fit_{name}": amount for name, amount in fit_counts.items()}}
+        after = outcome.state = check_state(_twice(meter, "state", method.state), context.device)
+        size = sum(value.numel() * value.element_size() for value in after.values())
+        outcome.fields["counts"]["parameter_bytes"] = size
+        digests_after = digests(after)
+        held = task.graph.ids.cpu() if method.deletes_at_inference else split.train
+        kept = method.kept().get("partition") if method.deletes_at_inference else None
+        if kept is not None:
+            shard = check_kept_partition(kept, task.graph)
+            outcome.arrays["partition"] = kept.cpu().numpy()
+        if len(requests) > 1:
+            num_shards = len((outcome.fields["partition"] or {}).get("sizes", ()))
+            sizes = None if kept is None else torch.bincount(shard, minlength=num_shards).tolist()
+            outcome.fields["requests"][number] |= {"counts": spent, "sizes": sizes}
+        if request.kind != "node" and method.deletes_at_inference:
+            graph = request.apply(graph)
+        with meter.phase("evaluate"):
+            questions = _questions(graph, held, split, context.device, inputs)
+        answers |= _timed_answers(moment, method, questions, meter)
+        inputs.check()
+        _check_unchanged(method, digests_after)
 
     if data.clean is not None:
         answers |= _clean_answers(cell, data, context.device)
@@ -195,6 +199,20 @@ def _answers(
     return {(moment, *key): check_predictions(method.predict(query), query) for key, query in questions.items()}
 
 
+def _timed_answers(
+    moment: str, method: Unlearner, questions: Mapping[tuple[str, str], Query], meter: Meter
+) -> dict[tuple[str, str, str], Tensor]:
+    """Ask the first query twice, the second once, both timed, and then the others."""
+    first, over_full, *others = questions.items()
+    answer = _twice(meter, "predict", lambda: method.predict(first[1]))
+    answers = {(moment, *first[0]): check_predictions(answer, first[1])}
+    with meter.phase("predict-full"):
+        full = method.predict(over_full[1])
+    answers[moment, *over_full[0]] = check_predictions(full, over_full[1])
+    with meter.phase("evaluate"):
+        return answers | _answers(moment, method, dict(others))
+
+
 def _clean_answers(
     cell: Cell, data: protocol.RepetitionData, device: torch.device
 ) -> dict[tuple[str, str, str], Tensor]:
@@ -222,12 +240,6 @@ def _twice(meter: Meter, name: str, call: Callable[[], Answer]) -> Answer:
     with meter.phase(f"{name}-second"):
         call()
     return answer
-
-
-def _counts(fit: Mapping[str, int], total: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of the request, and those from before it as `fit_...`."""
-    request = {name: amount - fit.get(name, 0) for name, amount in total.items()}
-    return request | {f"fit_{name}": amount for name, amount in fit.items()}
 
 
 def _check_unchanged(method: Unlearner, known: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from unlearnbench.unlearning import Unlearner
 
 Inspect = Callable[[Unlearner], None]
 _ABOUT = {"node": "forgotten", "edge": "ends of forgotten edges", "feature": "nodes of forgotten features"}
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,18 @@ class Run:
 
 
 class Trials:
-    """Trains and queries the method of a cell repeatedly."""
+    """Trains and queries the method of a cell repeatedly.
 
-    def __init__(self, subject: Subject) -> None:
+    Args:
+        subject: The cell.
+        request: D; default: the request of the cell.
+    """
+
+    def __init__(self, subject: Subject, request: Request | None = None) -> None:
         self.subject = subject
         self.method: Spec = subject.cell.method
-        self.request = subject.request
+        self._given = request
+        self.request = subject.request if request is None else request
         # On CUDA a network's bits depend on those trained with it.
         on_cuda = subject.device.type == "cuda"
         self.training: Training = replace(subject.cell.training, one_by_one=True) if on_cuda else subject.cell.training
@@ -88,7 +95,7 @@ class Trials:
     def __reduce__(self) -> tuple[Any, ...]:
         # Without what is shared with other cells: a run must depend on the cell alone.
         subject = self.subject
-        return Trials, (Subject(subject.cell, subject.graph, subject.device, _find_nothing),)
+        return Trials, (Subject(subject.cell, subject.graph, subject.device, _find_nothing), self._given)
 
     def apart(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return what a module's function of these trials returns in a process of its own.
@@ -208,7 +215,7 @@ class Trials:
                 stages.append(self._stage(method))
         del task, retained
         inspect(method)
-        run = self._finished(method, before, log, inspect)
+        run = self.finished(method, before, log, inspect)
         run = replace(run, kept_before=kept_before, stages=tuple(stages))
         return replace(run, noop=noop, again=self._asked(method)) if thorough else run
 
@@ -231,9 +238,24 @@ class Trials:
         inspect(method)
         if request is not None:
             return self._stage(method)
-        return self._finished(method, {}, log, inspect)
+        return self.finished(method, {}, log, inspect)
 
-    def _finished(self, method: Unlearner, before: Mapping[str, Tensor], log: Log, inspect: Inspect) -> Run:
+    def finished(
+        self,
+        method: Unlearner,
+        before: Mapping[str, Tensor],
+        log: Log | None = None,
+        inspect: Inspect = lambda method: None,
+    ) -> Run:
+        """Describe what is deployed after the request, by its state and its answers.
+
+        Args:
+            method: The method.
+            before: Its state before the request.
+            log: Where the graphs that it reads are listed.
+            inspect: As for `unlearned`.
+        """
+        log = log or Log()
         state = _copied(method.state())
         answers = self._asked(method, log)
         inspect(method)
@@ -256,7 +278,7 @@ class Trials:
         return answers
 
 
-def attempted(run: Callable[[], Run]) -> Run | str:
+def attempted(run: Callable[[], Result]) -> Result | str:
     """Run, or return why it fails: a faulty method may not cope with another order or other content."""
     try:
         return run()

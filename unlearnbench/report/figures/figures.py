@@ -17,22 +17,24 @@ from unlearnbench.report.extra import check_folder
 from unlearnbench.report.figures.colours import HEAT, INK, SHADES, Looks, find_looks, ink_on
 from unlearnbench.report.figures.panels import (
     SMALL,
-    add_legend,
     dress,
     make_panels,
-    style_of,
-    tick,
+    marker_of,
+    put_legend,
+    put_ticks,
     titled,
     with_tag,
 )
 from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
+from unlearnbench.report.figures.stream import stream_figure
 from unlearnbench.report.figures.sweep import sweep_figure
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE, group_records
 from unlearnbench.report.tables.cost import Curve, find_curves, shown_even
 from unlearnbench.report.tables.source import TableSource
+from unlearnbench.report.tables.stream import stream_tables
 from unlearnbench.report.tables.sweep import place_name, sweeps
 
 WIDTHS = {"column": 3.35, "full": 7.0}
@@ -91,6 +93,8 @@ def find_figures(
             yield f"phases {group.name}", partial(phases_figure, averages, looks)
         for heat in heats(averages):
             yield f"parts {group.name}", partial(heat_figure, heat)
+        for table in stream_tables("stream", averages):
+            yield f"stream {group.name}", partial(stream_figure, [table], looks)
     for curve in find_curves(frame):
         if lines(curve)[0]:
             yield f"cost {curve.name}", partial(cost_figure, curve, looks)
@@ -111,7 +115,7 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
             left = min(one.seconds_sd or 0.0, 0.999 * x)
             spread = None if one.score_sd is None else [100 * one.score_sd]
             look, right = looks.of(one.method), one.seconds_sd or 0.0
-            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **style_of(look))
+            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **marker_of(look))
             shown[with_tag(one.row, tagged)] = look
             if one.row in tagged:
                 style = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
@@ -123,10 +127,10 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
         if drawn:
             least, most = min(one.seconds for one in drawn), max(one.seconds + (one.seconds_sd or 0.0) for one in drawn)
             panel.set_xlim(least / 2, 1.3 * most)
-            tick(panel, "x", least / 2, 1.3 * most)
+            put_ticks(panel, "x", least / 2, 1.3 * most)
         # Side by side the panels have one axis.
         dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
-    add_legend(figure, shown, width)
+    put_legend(figure, shown, width)
     return titled(figure, averages.group.name)
 
 
@@ -202,7 +206,7 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
     for row, part in drawn.items():
         seconds, spreads = part["seconds"].astype("float64"), part["sd"].astype("float64")
         low = spreads.fillna(0.0).clip(upper=0.999 * seconds)
-        marked = style_of(looks.of(names[row])) | {"linestyle": "-"}
+        marked = marker_of(looks.of(names[row])) | {"linestyle": "-"}
         panel.errorbar(part["deletions"], seconds, yerr=[low, spreads.fillna(0.0)], **marked)
         even = curve.even.get(row)
         entry = f"{with_tag(row, tagged)} (break-even: {shown_even(even)})" if row in curve.even else row
@@ -223,10 +227,10 @@ def cost_figure(curve: Curve, looks: Looks, width: float) -> Any:
         float((seconds + points_drawn["sd"].astype("float64").fillna(0.0)).max()) * 1.2,
     )
     panel.set_ylim(limits)
-    tick(panel, "y", *limits)
+    put_ticks(panel, "y", *limits)
     panel.set_xticks(counts, [str(count) for count in counts])
     dress(panel, "", "deletions in one request", "unlearning time, s")
-    add_legend(figure, shown, width, most=2)
+    put_legend(figure, shown, width, most=2)
     return titled(figure, curve.name)
 
 

@@ -1,4 +1,4 @@
-"""What the figures share: panels, markers, axes and the legend."""
+"""Panels, axes and legends of figures on paper, as matplotlib draws them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from unlearnbench.report.figures.colours import INK
 from unlearnbench.report.figures.poison import matplotlib_module
 
 SMALL, PLAIN = 6, 7
-_LINE = 0.14  # inches a line of the legend takes
+"""Sizes of letters."""
+LINE = 0.14
+"""Inches that a line of the legend takes."""
 
 
-def make_panels(width: float, number: int, height: float, sharey: bool = False) -> tuple[Any, Sequence[Any]]:
-    """Make a figure with panels side by side on a whole page, one above the other in a column."""
-    rows, columns = (1, number) if width > 5 else (number, 1)
+def make_panels(
+    width: float, number: int, height: float, sharey: bool = False, rows: int = 1
+) -> tuple[Any, Sequence[Any]]:
+    """Make a figure with panels side by side on a whole page, one above the other in a column; so many `rows` times."""
+    rows, columns = (rows, number) if width > 5 else (rows * number, 1)
     # No pyplot: it would keep the figure and look for a screen.
     figure = matplotlib_module("figure").Figure(figsize=(width, rows * height + 0.6), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
 
 
-def tick(panel: Any, axis: str, low: float, high: float) -> None:
+def put_ticks(panel: Any, axis: str, low: float, high: float) -> None:
     """Put plain numbers on a logarithmic axis: 1, 2 and 5 of each power of ten, or the powers where these are many."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     inside = [(one, one * 10.0**power) for power in powers for one in (1, 2, 5) if low <= one * 10.0**power <= high]
@@ -32,19 +36,19 @@ def tick(panel: Any, axis: str, low: float, high: float) -> None:
     getattr(panel, f"set_{axis}ticks")(ticks, [f"{value:g}" for value in ticks])
 
 
-def style_of(one: Look) -> dict[str, Any]:
-    """Return how a method's points are drawn."""
+def marker_of(one: Look) -> dict[str, Any]:
+    """Return how the points of a method are drawn."""
     marker = {"marker": SHAPES[one.shape], "markersize": 5.5, "markeredgecolor": INK, "markeredgewidth": 0.5}
     return marker | {"color": one.colour, "linestyle": "none", "ecolor": INK, "elinewidth": 0.6, "linewidth": 1.4}
 
 
 def with_tag(row: str, tagged: Mapping[str, str]) -> str:
-    """Put the letter of a row before its name."""
+    """Put the number of a row that shares its look in front of it."""
     return f"{tagged[row]} {row}" if row in tagged else row
 
 
 def dress(panel: Any, title: str, bottom: str, left: str) -> None:
-    """Write the title and the names of the axes."""
+    """Write the title and the axes of a panel."""
     panel.set_title(title, fontsize=PLAIN)
     panel.set_xlabel(bottom, fontsize=PLAIN)
     panel.set_ylabel(left, fontsize=PLAIN)
@@ -52,22 +56,22 @@ def dress(panel: Any, title: str, bottom: str, left: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def add_legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
-    """Put the legend below the panels."""
+def put_legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
+    """Put the legend below a figure, which grows if there are many rows."""
     line = matplotlib_module("lines").Line2D
     handles = []
     for label, look in shown.items():
-        marker = {name: value for name, value in style_of(look).items() if name not in ("ecolor", "elinewidth")}
+        marker = {name: value for name, value in marker_of(look).items() if name not in ("ecolor", "elinewidth")}
         handles.append(line([], [], label=label, **marker))
     longest = max(map(len, shown), default=0)
     columns = max(1, min(most, int(width * 17 / (longest + 5))))
     # Beyond the lines there is room for, the figure grows: it would be drawn over.
-    figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(shown) / columns) - 4))
+    figure.set_figheight(figure.get_figheight() + LINE * max(0, math.ceil(len(shown) / columns) - 4))
     size = SMALL * min(1.0, width * 17 / (longest + 5))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=size, frameon=False)
 
 
 def titled(figure: Any, name: str) -> Any:
-    """Write what a figure is of above it."""
+    """Put a title over a figure, and return it."""
     figure.suptitle(name, fontsize=PLAIN)
     return figure

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.figures.colours import Looks
-from unlearnbench.report.figures.panels import add_legend, dress, make_panels, style_of, tick, titled
+from unlearnbench.report.figures.panels import dress, make_panels, marker_of, put_legend, put_ticks, titled
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.tables.sweep import distances, forgotten, place_name
 
@@ -31,7 +31,7 @@ def sweep_figure(groups: Sequence[Aggregate], audits: pd.DataFrame | None, looks
     for panel, (title, (column, scale)) in zip(panels, panels_of.items(), strict=True):
         for row, part in data.groupby("method", sort=False):
             values = scale * part[column].astype("float64")
-            panel.errorbar(part["forgotten"], values, **style_of(looks.of(names[str(row)])) | {"linestyle": "-"})
+            panel.errorbar(part["forgotten"], values, **marker_of(looks.of(names[str(row)])) | {"linestyle": "-"})
             shown[str(row)] = looks.of(names[str(row)])
         panel.set_xscale("log")
         counts = sorted(set(data["forgotten"]))
@@ -39,7 +39,7 @@ def sweep_figure(groups: Sequence[Aggregate], audits: pd.DataFrame | None, looks
         panel.minorticks_off()
         if column == "times_retrain":
             panel.set_yscale("log")
-            tick(panel, "y", *panel.get_ylim())
+            put_ticks(panel, "y", *panel.get_ylim())
         dress(panel, title, f"{kind}s forgotten", "")
-    add_legend(figure, shown, width)
+    put_legend(figure, shown, width)
     return titled(figure, place_name(groups))

@@ -17,6 +17,7 @@ from unlearnbench.measure.request_time import answers_like_training, request_sec
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
 from unlearnbench.registry.brackets import Bracket, parse_bracket
+from unlearnbench.report.frame.stream import stream_steps
 
 VIEWS = ("shard", "full")
 
@@ -46,7 +47,7 @@ TEXT = (
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
     *("method", "method_name", "method_config", "label", "preset", "claim", "view"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
-    *("packages", "plugins", "error_type", "notes", "deployed"),
+    *("packages", "plugins", "error_type", "notes", "deployed", "stream"),
 )
 NUMBERS = (
     *("unlearn_seconds", "shards_hit", "shards_retired", "node_epochs", "steps", *PHASE_SECONDS),
@@ -152,6 +153,8 @@ def shown_method(label: str, preset: str) -> str:
 
 def shown_forget(forget: Mapping[str, Any]) -> str:
     """Describe in a few words what is forgotten."""
+    if "stream" in forget:
+        return f"{forget['stream']} times {shown_forget({k: v for k, v in forget.items() if k != 'stream'})}"
     if forget.get("kind") == "feature" and len(forget) == 2 and forget.keys() & set(AMOUNTS):
         if any(isinstance(one, list) for one in forget.get("ids", [])):
             return _counted(len(forget["ids"]), "named ", "feature value")
@@ -178,11 +181,12 @@ def _rows(record: Record) -> list[dict[str, Any]]:
     views = sorted({view for views in record.metrics.values() for view in views}) or list(VIEWS)
     rows = []
     for view in views:
-        row = {**common, "view": view}
+        steps = stream_steps(record, view)
+        row = {**common, "view": view, "stream": canonical(steps) if steps else ""}
         for metric, by_view in record.metrics.items():
             values = by_view.get(view, {})
             row[metric] = values.get("after")
-            row |= {f"{metric}_{moment}": value for moment, value in values.items() if moment != "after"}
+            row |= {f"{metric}_{moment}": value for moment, value in values.items() if not moment.startswith("after")}
         rows.append(row)
     return rows
 

@@ -210,13 +210,24 @@ def _words(claim: Mapping[str, str]) -> str:
 def _request_problem(record: Record, data: protocol.RepetitionData) -> str:
     if not record.requests:
         return "it has no digest of its request."
-    request = record.requests[0]
-    if len(record.requests) != 1 or request["ids_sha256"] != data.request.sha256():
+    if [one["ids_sha256"] for one in record.requests] != [one.sha256() for one in data.requests]:
         return "its request is not the one that the protocol draws."
-    if request["count"] != len(data.request.ids):
-        return f"its request counts {request['count']}, the protocol draws {len(data.request.ids)}."
-    if request["file"] != f"{record.key}.npz":
-        return f"its request names the file {request['file']}, not {record.key}.npz."
+    left = len(data.split.train)
+    for request, drawn in zip(record.requests, data.requests, strict=True):
+        if request["count"] != len(drawn.ids):
+            return f"its request counts {request['count']}, the protocol draws {len(drawn.ids)}."
+        if request["file"] != f"{record.key}.npz":
+            return f"its request names the file {request['file']}, not {record.key}.npz."
+        left -= len(drawn.ids) if drawn.kind == "node" else 0
+        sizes = request.get("sizes")
+        if sizes is not None and sum(sizes) != left:
+            return f"the sizes of its shards after a request add up to {sum(sizes)}; {left} training nodes are left."
+    spent = [request["counts"] for request in record.requests if "counts" in request]
+    for name in record.counts if spent else ():
+        if not name.startswith("fit_") and name != "parameter_bytes":
+            total = sum(counts.get(name, 0) for counts in spent)
+            if record.counts[name] != total:
+                return f"counts.{name} is {record.counts[name]}, and those of its requests add up to {total}."
     return ""
 
 
@@ -230,6 +241,6 @@ def _partition_problem(record: Record, cell: Cell, data: protocol.RepetitionData
     if len(sizes) != shards:
         return f"partition.sizes are {len(sizes)}, its method has {shards} shards."
     hit = record.counts.get("shards_hit") or 0
-    if hit > len(sizes):
+    if hit > len(sizes) * len(record.requests):
         return f"counts.shards_hit is {hit}, of {len(sizes)} shards."
     return ""

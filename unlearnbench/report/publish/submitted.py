@@ -78,6 +78,7 @@ Version = Annotated[str, _matching(r"[0-9]+(\.[0-9]+)*([._+-]?[A-Za-z0-9]+)*")]
 MachineId = Annotated[str, _matching(r"m-[0-9a-f]{6}")]
 Digest = Annotated[str, _matching(r"[0-9a-f]{32}")]
 Sha256 = Annotated[str, _matching(r"[0-9a-f]{64}")]
+Moment = Annotated[str, _matching("before|after|after_[1-9][0-9]{0,4}|clean|fresh")]
 Share = Annotated[float, Ge(0), Le(1)]
 Seconds = Annotated[float, Ge(0), Le(MAX_SECONDS)]
 MiB = Annotated[float, Ge(0), Le(2**30)]
@@ -155,6 +156,8 @@ class _Request(_Strict):
     ids_sha256: Sha256
     count: Annotated[int, Ge(1), Le(10**9)]
     file: Name = ""
+    counts: dict[Name, Amount] = {}
+    sizes: list[Annotated[int, Ge(0)]] | None = None
 
 
 class _Digests(_Strict):
@@ -191,9 +194,7 @@ class _Outcome(_Strict):
     error: None
     notes: list[str]
     requests: list[_Request]
-    metrics: dict[
-        Name, dict[Literal["shard", "full"], dict[Literal["before", "after", "clean", "fresh"], float | None]]
-    ]
+    metrics: dict[Name, dict[Literal["shard", "full"], dict[Moment, float | None]]]
     counts: dict[Name, Amount | None]
     claim: _Claim | None
     partition: _Partition | None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unlearnbench.measure.load import Load
-from unlearnbench.measure.request_time import HARNESS_PHASES, request_seconds
+from unlearnbench.measure.request_time import FIT_PHASES, HARNESS_PHASES, REQUEST_PHASES, request_seconds
 from unlearnbench.records.record import Record
 from unlearnbench.running.outcome import SERIAL
 
@@ -48,8 +48,9 @@ def _phase_problem(record: Record) -> str:
     names = tuple(phase["name"] for phase in record.phases)
     if record.is_audit or record.status == "refused":
         return ""
-    if tuple(name for name in names if name in HARNESS_PHASES) != HARNESS_PHASES:
-        return f"its phases are not those of a cell: {', '.join(HARNESS_PHASES)}."
+    expected = FIT_PHASES + len(record.requests) * REQUEST_PHASES
+    if tuple(name for name in names if name in HARNESS_PHASES) != expected:
+        return f"its phases are not those of a cell: {', '.join(expected)}."
     if any("failed" in phase for phase in record.phases):
         return "a phase of it failed, and yet it has an outcome."
     charged, phases = record.unlearn_seconds, request_seconds(record.phases)

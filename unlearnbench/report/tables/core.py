@@ -16,6 +16,7 @@ from unlearnbench.report.tables.factorial import factorial_tables
 from unlearnbench.report.tables.forgetting import forgetting_places, forgetting_table
 from unlearnbench.report.tables.poison import poison_tables
 from unlearnbench.report.tables.source import Builder, TableSource, by_group
+from unlearnbench.report.tables.stream import stream_tables
 from unlearnbench.report.tables.sweep import sweep_tables
 from unlearnbench.report.tables.table import Table
 
@@ -51,6 +52,7 @@ SCORED = tuple(name for name in EVERY_GROUP if name not in ("time", "memory"))
 summary, utility, time, memory, validation, comparison, equivalence = map(_one_each, EVERY_GROUP.values())
 poison = by_group(poison_tables)
 factorial = by_group(factorial_tables)
+stream = by_group(stream_tables)
 
 
 def datasets(source: TableSource) -> Iterator[Table]:

@@ -72,7 +72,8 @@ def find_curves(frame: pd.DataFrame) -> list[Curve]:
 
 def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
-    frame = frame.drop_duplicates(["machine", "key"]).dropna(subset="deletions")
+    # A stream's time is that of many requests.
+    frame = frame[frame["stream"] == ""].drop_duplicates(["machine", "key"]).dropna(subset="deletions")
     frame = frame.assign(place=[place_of(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]

@@ -25,7 +25,7 @@ def seal(data: RepetitionData) -> bytes:
         "rows": None if rows is None else [rows.starts, rows.columns, rows.values, rows.num_columns],
         "rest": [y, graph.edge_index, graph.ids, graph.num_classes],
         "split": [split.train, split.val, split.test],
-        "request": [data.request.ids, data.request.kind],
+        "requests": [[request.ids, request.kind] for request in data.requests],
         "clean": data.clean,
     }
     content = io.BytesIO()
@@ -40,4 +40,4 @@ def unseal(content: bytes) -> RepetitionData:
     graph = Graph(plain["x"] if rows is None else rows.dense(), *plain["rest"])
     if rows is not None:
         graph.__dict__["sparse_rows"] = rows
-    return RepetitionData(graph, Split(*plain["split"]), Request(*plain["request"]), plain["clean"])
+    return RepetitionData(graph, Split(*plain["split"]), [Request(*one) for one in plain["requests"]], plain["clean"])

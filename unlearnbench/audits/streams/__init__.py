@@ -1,0 +1,1 @@
+"""The audit `streams`: many requests, one after the other."""
