@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench import seeds
+from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
@@ -202,16 +203,17 @@ class Method:
             raise UsageError(f"Node {int(strange[0])} is not in the graph.", "Nodes are named by their ids.")
 
 
-def method(bracket: str) -> Method:
+def method(bracket: str | type[Unlearner]) -> Method:
     """Look up a method: `unlearnbench.method("graphrevoker[num_shards=5]")`.
 
     Args:
-        bracket: `name`, or `name[key=value]`, as on the command line.
+        bracket: `name`, or `name[key=value]`, as on the command line; or a class, which is registered.
 
     Raises:
         UsageError: An unknown name or parameter, a value out of range, or a module that is missing.
     """
-    spec = resolve(load_and_report(), "unlearner", bracket)
+    name = name_of(bracket, "unlearner")
+    spec = resolve(load_and_report(), "unlearner", name)
     check_requirements([spec])
     return Method(spec)
 

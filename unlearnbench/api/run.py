@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unlearnbench.api.session import names_of
 from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.running.config import make_config
@@ -13,13 +14,14 @@ from unlearnbench.running.plan import make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress, is_notebook
 
 
-def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
+def run(methods: Sequence[Any] | type[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
     """Run a grid and return its records: `unlearnbench run` from Python.
 
     Args:
-        methods: Brackets, or one text with commas.
+        methods: Brackets, or one text with commas; classes of this session too: see `register`.
         progress: Whether to show how far the run is; None: only in a notebook.
-        **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...
+        **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...; among
+            datasets and models can be classes of this session, among datasets also PyG `Data`.
 
     Returns:
         One record per cell, including those of earlier runs.
@@ -28,7 +30,10 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
         UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
-    config = make_config({"methods": methods, **settings}, "unlearnbench.run")
+    kinds = {"methods": "unlearner", "datasets": "dataset", "models": "model"}
+    given = {"methods": methods, **settings}
+    named = {key: names_of(value, kinds[key]) if key in kinds else value for key, value in given.items()}
+    config = make_config(named, "unlearnbench.run")
     plan = take_shard(make_plan(config, load_and_report(config.disable_plugins)), config.shard)
     shown = is_notebook() if progress is None else progress
     return execute_with_progress(plan) if shown else execute(plan)

@@ -130,6 +130,8 @@ def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_requirements([*datasets, *models, *methods])
+    if config.is_isolated or config.backend != "local":
+        lookup.check_installed([*datasets, *models, *methods])
     return _Grid(config, methods, models, datasets)
 
 

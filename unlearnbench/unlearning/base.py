@@ -46,6 +46,7 @@ class Unlearner(Component, ABC):
             the graph as it was before the request, and its record notes this.
     """
 
+    kind = "unlearner"
     claim: Claim = Claim.NONE
     claim_reason: str = ""
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
