@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task
 from unlearnbench.gnn import Networks, blank_networks
@@ -84,6 +85,17 @@ class GNNDelete(PostHoc):
             state[f"operators/{number:03d}/{operator.layer}.weight"] = operator.weight.clone()
             state[f"operators/{number:03d}/{operator.layer}.nodes"] = operator.ids.clone()
         return state
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        super().resume(task, state, kept, memory)
+        self._operators = []
+        for name in sorted(name for name in state if name.startswith("operators/") and name.endswith(".weight")):
+            layer = name.split("/")[2].removesuffix(".weight")
+            ids, weight = state[f"{name.removesuffix('.weight')}.nodes"], state[name]
+            self._operators.append(Operator(layer, ids.to(task.device), weight.to(task.device)))
 
 
 def without(operators: list[Operator], request: Request) -> list[Operator]:

@@ -7,7 +7,7 @@ settings and seed.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
+from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
@@ -32,7 +33,7 @@ from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
 from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, View, make_query
-from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning import Claim, Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition
 
 _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
@@ -71,12 +72,14 @@ class Method:
             raise UsageError(
                 "fit() was given a task without the full graph.", "Make one: unlearnbench.task_from_data(data)."
             )
-        check_cells([_cell(self.spec, task)], {"data": task.full_graph})
+        cell = _cell(self.spec, task)
+        check_cells([cell], {"data": task.full_graph})
         self.unlearner = self.spec.build()
         self._fitted_task, self._requests = None, []
         bare = task.bare()
         with _seeded(task):
             self.unlearner.fit(bare)
+        self._cell, self._original = cell.canonical(), data_digest(task.full_graph)
         self._fitted_task, self._task, self._graph = task, bare, task.full_graph
 
     def forget(
@@ -137,7 +140,7 @@ class Method:
     def state(self) -> State:
         """Return what is deployed now, with everything forgotten so far."""
         own = self._require_fitted()
-        weights = check_state(self.unlearner.state(), own.device)
+        weights = {name: value.cpu() for name, value in check_state(self.unlearner.state(), own.device).items()}
         kind: Kind = self._requests[0].kind if self._requests else "node"
         nothing = torch.empty(0, dtype=torch.int64)
         forgotten = torch.cat([request.ids for request in self._requests] or [nothing])
@@ -145,18 +148,40 @@ class Method:
         amount: dict[str, Any] = {"kind": kind, "ids": forgotten.tolist()}
         if len(self._requests) > 1:
             amount["requests"] = [request.ids.tolist() for request in self._requests]
-        cell = _cell(self.spec, own).canonical()
-        cell["protocol"]["forget"] = amount
+        cell = {**self._cell, "protocol": {**self._cell["protocol"], "forget": amount}}
         partition = self.unlearner.kept().get("partition")
-        return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition)
+        service = {
+            "data": data_digest(self._graph),
+            "original": self._original,
+            "memory": dict(self.unlearner.memory()),
+            "attributes": sorted(vars(self.unlearner)),
+        }
+        return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition, service)
+
+    @property
+    def claim(self) -> Claim:
+        """What the method claims about its forgetting."""
+        return self.unlearner.claim
 
     def save(self, path: str | Path) -> None:
-        """Write `state()`; `unlearnbench.load_state` reads it.
+        """Write `state()`; `unlearnbench.load_state` reads it, `unlearnbench.load_method` goes on from it.
 
         Raises:
             WriteError: It cannot be written.
         """
         save_state(self.state(), Path(path))
+
+    def take_up(self, task: OwnTask, cell: Mapping[str, Any], original: str, requests: list[Request]) -> None:
+        """Go on from an unlearner that was restored: see `restart`.
+
+        Args:
+            task: The retained task, whose full graph is what the method passes messages over.
+            cell: The cell as plain values.
+            original: Digest of the graph as it was at first.
+            requests: Those served so far.
+        """
+        self._cell, self._original, self._requests = dict(cell), original, requests
+        self._fitted_task, self._task, self._graph = task, task.bare(), task.full_graph
 
     def _require_fitted(self) -> OwnTask:
         if self._fitted_task is None:
@@ -223,6 +248,11 @@ def _cell(spec: Spec, task: OwnTask) -> Cell:
     rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None)
     dataset, checksum, device = replace(task.dataset, label="data"), task.full_graph.checksum(), task.device.type
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, device)
+
+
+def data_digest(graph: Graph) -> str:
+    """Hash a graph without its split, to which a method is bound."""
+    return replace(graph, split=None).checksum()
 
 
 def _seeded(task: OwnTask) -> AbstractContextManager[None]:
