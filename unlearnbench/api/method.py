@@ -21,7 +21,7 @@ from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
-from unlearnbench.graph import Graph
+from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
@@ -33,7 +33,7 @@ from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
 from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, View, make_query
-from unlearnbench.unlearning import Claim, Unlearner
+from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition
 
 _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
@@ -79,7 +79,7 @@ class Method:
         bare = task.bare()
         with _seeded(task):
             self.unlearner.fit(bare)
-        self._cell, self._original = cell.canonical(), data_digest(task.full_graph)
+        self.cell, self._canonical, self._original = cell, cell.canonical(), data_digest(task.full_graph)
         self._fitted_task, self._task, self._graph = task, bare, task.full_graph
 
     def forget(
@@ -148,7 +148,7 @@ class Method:
         amount: dict[str, Any] = {"kind": kind, "ids": forgotten.tolist()}
         if len(self._requests) > 1:
             amount["requests"] = [request.ids.tolist() for request in self._requests]
-        cell = {**self._cell, "protocol": {**self._cell["protocol"], "forget": amount}}
+        cell = {**self._canonical, "protocol": {**self._canonical["protocol"], "forget": amount}}
         partition = self.unlearner.kept().get("partition")
         service = {
             "data": data_digest(self._graph),
@@ -159,9 +159,20 @@ class Method:
         return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition, service)
 
     @property
-    def claim(self) -> Claim:
-        """What the method claims about its forgetting."""
-        return self.unlearner.claim
+    def graph(self) -> Graph:
+        """The graph that it is asked over, on the CPU: all nodes, without what was forgotten."""
+        self._require_fitted()
+        return self._graph
+
+    @property
+    def split(self) -> Split:
+        """The training nodes before any request, the validation and the test nodes."""
+        return self._require_fitted().split
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """The requests served so far."""
+        return tuple(self._requests)
 
     def save(self, path: str | Path) -> None:
         """Write `state()`; `unlearnbench.load_state` reads it, `unlearnbench.load_method` goes on from it.
@@ -180,7 +191,8 @@ class Method:
             original: Digest of the graph as it was at first.
             requests: Those served so far.
         """
-        self._cell, self._original, self._requests = dict(cell), original, requests
+        self.cell, self._canonical, self._original = _cell(self.spec, task), dict(cell), original
+        self._requests = requests
         self._fitted_task, self._task, self._graph = task, task.bare(), task.full_graph
 
     def _require_fitted(self) -> OwnTask:

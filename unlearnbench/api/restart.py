@@ -83,6 +83,8 @@ def _read(data: Any, cell: Cell) -> Graph:
     if cell.dataset.cls is not File:
         raise UsageError("The state is not of a graph of your own.", "Save one of `task_from_data`.")
     params = cell.dataset.params.model_copy(update={"split": "folds"})
+    if isinstance(data, Graph):
+        return replace(data, split=None)
     if isinstance(data, str | Path):
         return load_graph(File(params.model_copy(update={"path": str(data)})), Path())
     return File(params).of_value(data)
