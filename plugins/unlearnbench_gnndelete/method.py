@@ -56,12 +56,7 @@ class GNNDelete(PostHoc):
         Raises:
             RefusedError: The model does not consist of consecutive message-passing layers.
         """
-        if not blank_networks(task, 1).convolutions():
-            raise RefusedError(
-                f"gnndelete cannot be used with the model {task.model.name!r}: it has no message-passing layers"
-                " of one hop, one after the other, behind which deletion operators could stand.",
-                "Use gcn, gat, gatv2, gin, sage or jknet.",
-            )
+        _check_layers(task)
         self._operators: list[Operator] = []
         super().fit(task)
 
@@ -90,12 +85,22 @@ class GNNDelete(PostHoc):
     def resume(
         self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     ) -> None:
+        _check_layers(task)
         super().resume(task, state, kept, memory)
         self._operators = []
         for name in sorted(name for name in state if name.startswith("operators/") and name.endswith(".weight")):
             layer = name.split("/")[2].removesuffix(".weight")
             ids, weight = state[f"{name.removesuffix('.weight')}.nodes"], state[name]
             self._operators.append(Operator(layer, ids.to(task.device), weight.to(task.device)))
+
+
+def _check_layers(task: Task) -> None:
+    if not blank_networks(task, 1).convolutions():
+        raise RefusedError(
+            f"gnndelete cannot be used with the model {task.model.name!r}: it has no message-passing layers"
+            " of one hop, one after the other, behind which deletion operators could stand.",
+            "Use gcn, gat, gatv2, gin, sage or jknet.",
+        )
 
 
 def without(operators: list[Operator], request: Request) -> list[Operator]:

@@ -84,7 +84,7 @@ class Service:
 
     def certificate(self, content: bytes) -> dict[str, Any]:
         """Return the certificate as plain JSON values; `content` is that of the new state's file."""
-        unlearner, former, latter = self._method.unlearner, digests(self._former.weights), digests(self._latter.weights)
+        former, latter = digests(self._former.weights), digests(self._latter.weights)
         return {
             "unlearnbench_certificate": FORMAT,
             "issued": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -92,7 +92,7 @@ class Service:
             "cell": {"before": self._former.key, "after": self._latter.key},
             "forgotten": self._forgotten,
             "requests_served": len(self._method.requests),
-            "claim": {"claim": unlearner.claim.value, "reason": unlearner.claim_reason},
+            "claim": {"claim": self._method.claim.value, "reason": self._method.claim_reason},
             "data": dict(zip(("before", "after"), self._data, strict=True)),
             "state": {
                 "before": {"sha256": self._before, "digests": former},

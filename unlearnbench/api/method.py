@@ -6,6 +6,7 @@ settings and seed.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unlearnbench import seeds
+from unlearnbench.api.own_network import OwnNetwork, adopted_weights, check_gradients
 from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.graph import Graph, Split
+from unlearnbench.measure.digests import digests
 from unlearnbench.protocol import Forget, Protocol, Request
 from unlearnbench.protocol.requests import Kind, draw, draw_edges
 from unlearnbench.records.states import State, save_state
@@ -33,9 +36,10 @@ from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
 from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, View, make_query
-from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning import Claim, InfluenceParams, PostHoc, Unlearner, of_member
 from unlearnbench.unlearning.partitioning import check_kept_partition
 
+_MAKE_TASK = "Make one: unlearnbench.task_from_data(data)."
 _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
 
 
@@ -54,6 +58,8 @@ class Method:
         self.spec = spec
         self.unlearner: Unlearner = spec.build()
         self._requests: list[Request] = []
+        self._canonical: dict[str, Any] = {}
+        self._module: nn.Module | None = None
         self._fitted_task: OwnTask | None = None
 
     def __repr__(self) -> str:
@@ -69,18 +75,76 @@ class Method:
             UsageError: The task was made otherwise, or does not suit the method: its model, too many shards.
         """
         if not isinstance(task, OwnTask):
-            raise UsageError(
-                "fit() was given a task without the full graph.", "Make one: unlearnbench.task_from_data(data)."
-            )
+            raise UsageError("fit() was given a task without the full graph.", _MAKE_TASK)
         cell = _cell(self.spec, task)
         check_cells([cell], {"data": task.full_graph})
         self.unlearner = self.spec.build()
-        self._fitted_task, self._requests = None, []
+        self._fitted_task, self._requests, self._module = None, [], None
         bare = task.bare()
         with _seeded(task):
             self.unlearner.fit(bare)
         self.cell, self._canonical, self._original = cell, cell.canonical(), data_digest(task.full_graph)
         self._fitted_task, self._task, self._graph = task, bare, task.full_graph
+
+    def adopt(self, module: nn.Module, task: Task) -> None:
+        """Take a network that was trained elsewhere in place of training one, for a post-hoc method to make it forget.
+
+        Args:
+            module: The network, trained on all training nodes of the task; it is copied.
+            task: What `task_from_data(data, model=module)` made, with the learning rate and weight decay of its
+                training: the loss is taken to be the mean cross-entropy.
+
+        Raises:
+            UsageError: The method trains its own networks, or the network lacks what it needs.
+        """
+        if not isinstance(self.unlearner, PostHoc):
+            raise UsageError(
+                f"{self.spec.label} trains its own networks.", "Methods that update one adopt it: gif, megu, scrub, ..."
+            )
+        if not isinstance(task, OwnTask):
+            raise UsageError("adopt() was given a task without the full graph.", _MAKE_TASK)
+        cell, unlearner, bare = _cell(self.spec, task), self.spec.build(), task.bare()
+        check_cells([cell], {"data": task.full_graph})
+        weights = adopted_weights(module, bare)
+        if not unlearner.can_resume():
+            raise UsageError(f"{self.spec.label} cannot go on from a network alone.", "See `Unlearner.resume`.")
+        try:
+            with _seeded(task):
+                unlearner.resume(bare, weights, {}, {})
+                check_gradients(unlearner.network, bare.graph, issubclass(self.spec.cls.Params, InfluenceParams))
+        except RefusedError as error:
+            raise UsageError(error.message, error.hint) from None
+        self.unlearner, self._requests, self._module = unlearner, [], copy.deepcopy(module)
+        adopted = {"adopted": digests(weights)["members/000"]}
+        self.cell, self._canonical, self._original = cell, cell.canonical() | adopted, data_digest(task.full_graph)
+        self._fitted_task, self._task, self._graph = task, bare, task.full_graph
+
+    def network(self, member: int = 0) -> nn.Module:
+        """Return a copy of a deployed network: of the module's own class, for tasks with a module as their model.
+
+        Raises:
+            UsageError: The model is another one, or there is no such member.
+        """
+        own = self._require_fitted()
+        if not issubclass(own.model.cls, OwnNetwork):
+            raise UsageError(f"{own.model.label} is no module of yours.", "Make the task with model=module.")
+        weights = of_member(self.unlearner.state(), member)
+        if not weights:
+            raise UsageError(f"{self.spec.label} has no member {member}.", "Members are counted from 0.")
+        module = copy.deepcopy(self._module) if self._module is not None else own.model.cls.make()
+        module.load_state_dict({name.removeprefix("net."): value.clone() for name, value in weights.items()})
+        return module
+
+    @property
+    def claim(self) -> Claim:
+        """What the method claims; nothing is claimed to be exact or certified of a network trained elsewhere."""
+        is_proven = self.unlearner.claim not in (Claim.APPROXIMATE, Claim.NONE)
+        return Claim.APPROXIMATE if is_proven and "adopted" in self._canonical else self.unlearner.claim
+
+    @property
+    def claim_reason(self) -> str:
+        """What qualifies the claim."""
+        return "trained elsewhere" if "adopted" in self._canonical else self.unlearner.claim_reason
 
     def forget(
         self, nodes: Iterable[int] | Tensor | None = None, *, edges: Iterable[Sequence[int]] | None = None

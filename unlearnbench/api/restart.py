@@ -63,7 +63,9 @@ def load_method(path: str | Path, data: Any, *, model: Any = None) -> Method:
             "Name the graph that it was fitted to, or that graph without what was forgotten, its nodes and edges in"
             " the same order and named by the same ids.",
         )
-    method = _resumed(cell, graph, state) or (_replayed(cell, graph, state) if is_original else None)
+    # What was trained elsewhere cannot be trained again.
+    can_replay = is_original and "adopted" not in state.cell
+    method = _resumed(cell, graph, state) or (_replayed(cell, graph, state) if can_replay else None)
     if method is None:
         raise UsageError(
             f"{cell.method.label} goes on only with the graph as it was at first: it is trained again.",

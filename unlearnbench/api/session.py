@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from torch_geometric.data import Data
 
+from unlearnbench.api.own_network import is_network, model_of
 from unlearnbench.component import Component
 from unlearnbench.datasets.own.held import hold
 from unlearnbench.errors import UsageError
@@ -50,7 +51,7 @@ def name_of(thing: Any, kind: str = "") -> Any:
     """Return the name of a class or of data, registered if they were not; anything else as it is.
 
     Args:
-        thing: A class, data, a bracket, or a table with one of these as its `name`.
+        thing: A class, data, a bracket, or a table with one of these as its `name`; as a model also a network.
         kind: What is wanted; empty: anything.
     """
     if isinstance(thing, str):
@@ -59,6 +60,8 @@ def name_of(thing: Any, kind: str = "") -> Any:
         return FILE_PREFIX + hold(thing)
     if isinstance(thing, Mapping):
         return {**thing, "name": name_of(thing.get("name"), kind)}
+    if kind == "model" and is_network(thing):
+        thing = model_of(thing)
     own = thing.kind if inspect.isclass(thing) and issubclass(thing, Component) else ""
     if own not in KINDS or kind not in ("", own):
         raise UsageError(f"{thing!r} is no {kind or 'component'}.", "Name one, or use a class derived from its base.")

@@ -44,6 +44,11 @@ class PostHoc(Unlearner):
         self._network = network
         self._task = retained
 
+    @property
+    def network(self) -> Networks:
+        """The deployed network, a stack of one."""
+        return self._network
+
     @abstractmethod
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Make the network forget.
