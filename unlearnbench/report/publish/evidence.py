@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,28 +105,9 @@ class Evidence:
             _claim_problem(record, cell)
             or _request_problem(record, data)
             or _partition_problem(record, cell, data)
-            or self._metric_problem(record, data)
+            or score_problem(record, [spec.name for spec in self._metrics], len(data.split.test), len(data.split.val))
             or self._array_problem(record, data)
         )
-
-    def _metric_problem(self, record: Record, data: protocol.RepetitionData) -> str:
-        if record.status != "ok":
-            return "it has scores without an outcome." if record.metrics else ""
-        sizes = {"": len(data.split.test), "val_": len(data.split.val)}
-        known = {f"{prefix}{spec.name}" for prefix in sizes for spec in self._metrics}
-        if unknown := sorted(set(record.metrics) - known):
-            return f"no metric here is called {', '.join(unknown)}."
-        for prefix, size in sizes.items():
-            for name in (f"{prefix}f1_micro", f"{prefix}f1_macro"):
-                for view in VIEWS:
-                    moments = record.metrics.get(name, {}).get(view, {})
-                    for moment in ("before", "after", *moments):
-                        value = moments.get(moment)
-                        if value is None or not 0 <= value <= 1:
-                            return f"{name} of the view {view} {_moment(moment)} is {value}, not a share."
-                        if name.endswith("micro") and abs(value * size - round(value * size)) > 1e-6:
-                            return f"{name} of the view {view} {_moment(moment)} is {value}: not of {size} nodes."
-        return ""
 
     def _array_problem(self, record: Record, data: protocol.RepetitionData) -> str:
         """Compare a record with its archive, where there is one."""
@@ -183,6 +164,28 @@ def digest_problem(record: Record) -> str:
         return "its digests and what it says of changed members contradict each other."
     if not changed and change:
         return f"no digest changed, and digests.relative_change is {change}."
+    return ""
+
+
+def score_problem(record: Record, metrics: Collection[str], test: int, val: int) -> str:
+    """Return which score of a record cannot be one of so many test and validation nodes; empty: none."""
+    if record.status != "ok":
+        return "it has scores without an outcome." if record.metrics else ""
+    sizes = {"": test, "val_": val}
+    if unknown := sorted(set(record.metrics) - {f"{prefix}{name}" for prefix in sizes for name in metrics}):
+        return f"no metric here is called {', '.join(unknown)}."
+    for prefix, size in sizes.items():
+        for name in (f"{prefix}f1_micro", f"{prefix}f1_macro"):
+            for view in VIEWS:
+                moments = record.metrics.get(name, {}).get(view, {})
+                for moment in ("before", "after", *moments):
+                    value, where = moments.get(moment), f"{name} of the view {view} {_moment(moment)}"
+                    if not size and value is None:
+                        continue
+                    if value is None or not size or not 0 <= value <= 1:
+                        return f"{where} is {value}, not a share{'' if size else ': there are no such nodes'}."
+                    if name.endswith("micro") and abs(value * size - round(value * size)) > 1e-6:
+                        return f"{where} is {value}: not of {size} nodes."
     return ""
 
 

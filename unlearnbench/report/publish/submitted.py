@@ -29,6 +29,7 @@ NOTES = re.compile(
             r"the difference is charged to the request\.",
             rf"(state|predict)\(\) took {_N} s, fit\(\) {_N} s: it may train anew what unlearn\(\) left undone\.",
             r"unchanged: forgetting changed no parameter\.",
+            r"There are no validation nodes: validation scores are empty\.",
             r"one class: every test node is predicted as class [0-9]+ in view (shard|full)\.",
             r"scored with the graph as it was before the request\.",
             r"diverged: parameters or predictions are not finite; no score is given\.",
