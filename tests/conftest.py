@@ -15,6 +15,9 @@ import pytest
 import torch
 from repository import ROOT
 
+from unlearnbench.datasets.own import held
+from unlearnbench.registry import session
+
 VARIABLES = ("UNLEARNBENCH_DATA", "UNLEARNBENCH_PLUGINS", "UNLEARNBENCH_STRICT_PLUGINS", "UNLEARNBENCH_OFFLINE")
 LOADERS = ("Planetoid", "Amazon", "AttributedGraphDataset")
 BESIDE = ROOT.parent / "shared" / "data"
@@ -39,6 +42,13 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(folder)
+
+
+@pytest.fixture(autouse=True)
+def own_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no class or graph that another test registered reach a test."""
+    monkeypatch.setattr(session, "_entries", {})
+    monkeypatch.setattr(held, "_held", {})
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import unlearnbench
+import unlearnbench.gnn
+import unlearnbench.unlearning
 from unlearnbench.cli.show import describe
 from unlearnbench.hookspecs import PROJECT
 from unlearnbench.records.record import json_schema
@@ -158,7 +160,7 @@ def _included(readme: Path) -> str:
 
 def _reference() -> str:
     """List the public names: each is described from its docstring."""
-    parts = ["# Python reference\n\nThe public names, all of `import unlearnbench`.\n"]
+    parts = ["# Python reference\n\nThe public names, by the package that they come from.\n"]
     for name in unlearnbench.__all__:
         value = getattr(unlearnbench, name)
         if name in HOOKS:
@@ -166,6 +168,14 @@ def _reference() -> str:
         else:
             home = value.__name__ if isinstance(value, ModuleType) else f"{value.__module__}.{value.__qualname__}"
             parts.append(f"::: {home}\n")
+    for package in (unlearnbench.gnn, unlearnbench.unlearning):
+        parts.append(f"# What methods are built from: `{package.__name__}`\n")
+        own = {name: getattr(package, name) for name in package.__all__ if name not in unlearnbench.__all__}
+        parts += [
+            f"::: {value.__module__}.{value.__qualname__}\n"
+            for value in own.values()
+            if isinstance(value, FunctionType | type)
+        ]
     return "\n".join(parts)
 
 

@@ -1,7 +1,9 @@
 from . import seeds as seeds
 from .api.method import Method as Method
 from .api.method import method as method
+from .api.restart import load_method as load_method
 from .api.run import run as run
+from .api.session import register as register
 from .api.task_from_data import task_from_data as task_from_data
 from .audits.base import Audit as Audit
 from .audits.base import Finding as Finding

@@ -25,6 +25,7 @@ class Component:
         params: An instance of the class's own `Params`.
 
     Attributes:
+        kind: One of `hookspecs.KINDS`, which the base class of the kind sets.
         name: Lower-case, as it is written on the command line.
         version: Raised when the same parameters would give other numbers.
         summary: One line.
@@ -38,6 +39,7 @@ class Component:
             where they are used, not at the top of the module.
     """
 
+    kind: ClassVar[str] = ""
     name: ClassVar[str]
     version: ClassVar[int] = 1
     summary: ClassVar[str] = ""
@@ -76,6 +78,7 @@ class Spec:
         preset: The preset the parameters started from, empty where the class has none.
         distribution: The installed distribution it comes from.
         label: The shortest bracket that gives this spec: what tables show.
+        source: The digest of its source; empty for what an installed distribution brings.
     """
 
     kind: str
@@ -86,6 +89,7 @@ class Spec:
     preset: str = ""
     distribution: str = ""
     label: str = ""
+    source: str = ""
 
     def build(self) -> Any:
         """Make the component."""
@@ -119,6 +123,8 @@ class Spec:
             tree["preset"] = self.preset
         if self.distribution not in ("", PROJECT):
             tree["distribution"] = self.distribution
+        if self.source:
+            tree["source"] = self.source
         return tree
 
 

@@ -22,6 +22,8 @@ from typing import Any
 import pluggy
 
 PROJECT = "unlearnbench"
+SESSION = "(session)"
+"""What stands for the distribution of a class that a script or a notebook registered."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

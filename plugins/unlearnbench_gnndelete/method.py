@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task
 from unlearnbench.gnn import Networks, blank_networks
@@ -56,12 +57,7 @@ class GNNDelete(PostHoc):
         Raises:
             RefusedError: The model does not consist of consecutive message-passing layers.
         """
-        if not blank_networks(task, 1).convolutions():
-            raise RefusedError(
-                f"gnndelete cannot be used with the model {task.model.name!r}: it has no message-passing layers"
-                " of one hop, one after the other, behind which deletion operators could stand.",
-                "Use gcn, gat, gatv2, gin, sage or jknet.",
-            )
+        _check_layers(task)
         self._operators: list[Operator] = []
         super().fit(task)
 
@@ -85,6 +81,27 @@ class GNNDelete(PostHoc):
             state[f"operators/{number:03d}/{operator.layer}.weight"] = operator.weight.clone()
             state[f"operators/{number:03d}/{operator.layer}.nodes"] = operator.ids.clone()
         return state
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        _check_layers(task)
+        super().resume(task, state, kept, memory)
+        self._operators = []
+        for name in sorted(name for name in state if name.startswith("operators/") and name.endswith(".weight")):
+            layer = name.split("/")[2].removesuffix(".weight")
+            ids, weight = state[f"{name.removesuffix('.weight')}.nodes"], state[name]
+            self._operators.append(Operator(layer, ids.to(task.device), weight.to(task.device)))
+
+
+def _check_layers(task: Task) -> None:
+    if not blank_networks(task, 1).convolutions():
+        raise RefusedError(
+            f"gnndelete cannot be used with the model {task.model.name!r}: it has no message-passing layers"
+            " of one hop, one after the other, behind which deletion operators could stand.",
+            "Use gcn, gat, gatv2, gin, sage or jknet.",
+        )
 
 
 def without(operators: list[Operator], request: Request) -> list[Operator]:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench import Claim, Query, Request, Task, Unlearner, train_networks
+from unlearnbench.gnn import blank_networks
+from unlearnbench.unlearning import of_member
 
 
 class Retrain(Unlearner):
@@ -39,6 +42,14 @@ class Retrain(Unlearner):
     def state(self) -> Mapping[str, Tensor]:
         """Return the network's parameters."""
         return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        self._ids = task.graph.ids.clone()
+        self._network = blank_networks(task, 1)
+        self._network.put(0, of_member(state, 0))
 
     def _train(self, task: Task) -> None:
         self._ids = task.graph.ids.clone()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench import Claim, ComponentParams, Query, Request, Spec, Task, Unlearner, View, part
 from unlearnbench.unlearning import smooth
@@ -112,6 +113,21 @@ class Smoothed(Unlearner):
     def kept(self) -> Mapping[str, Tensor]:
         """Return what the method keeps."""
         return self._method.kept()
+
+    @override
+    def memory(self) -> Mapping[str, Tensor]:
+        return self._method.memory()
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        self._method.resume(task, state, kept, memory)
+        self._ids, self._labels = state["anchors/ids"].to(task.device), state["anchors/labels"].to(task.device)
+
+    @override
+    def can_resume(self) -> bool:
+        return self._method.can_resume()
 
     def _anchor(self, task: Task) -> None:
         self._ids, self._labels = task.graph.ids.clone(), task.graph.y.clone()

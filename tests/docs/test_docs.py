@@ -182,6 +182,10 @@ def test_examples_run_side_by_side(catalogue: Catalogue, tmp_path: Path) -> None
     assert set(sharded.metrics["val_log_loss"]) == {"shard", "full"}
 
 
+# Arguments of `run` that are no options.
+CALL_ALONE = ("progress", "on_phase", "on_epoch", "on_record")
+
+
 @pytest.mark.parametrize(
     "text", [b.text for name in PAGES for b in blocks(name, "python") if "@hookimpl" not in b.text]
 )
@@ -194,7 +198,7 @@ def test_other_python_is_valid_and_uses_public_names(text: str) -> None:
             if isinstance(function.value, ast.Name) and function.value.id == "unlearnbench":
                 assert function.attr in unlearnbench.__all__
                 if function.attr == "run":
-                    assert {keyword.arg for keyword in node.keywords} <= {*OPTIONS, "progress"}
+                    assert {keyword.arg for keyword in node.keywords} <= {*OPTIONS, *CALL_ALONE}
 
 
 def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,8 @@ def test_every_other_component_is_on_the_page_of_its_kind(pages: dict[str, str])
 def test_every_public_name_is_in_the_reference(pages: dict[str, str]) -> None:
     for name in unlearnbench.__all__:
         assert re.search(rf"^(::: \S+\.|## ){name}$", pages["reference.md"], re.M), name
+    for name in ("gnn.networks.Networks", "unlearning.influence.influence_step"):
+        assert f"::: unlearnbench.{name}\n" in pages["reference.md"]
 
 
 def test_links_out_of_the_docs_become_pages_or_text_but_not_in_code(site: ModuleType) -> None:

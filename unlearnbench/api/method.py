@@ -6,22 +6,27 @@ settings and seed.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence, Sized
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unlearnbench import seeds
+from unlearnbench.api.asked import check_known, ids_of, request_for
+from unlearnbench.api.own_network import OwnNetwork, adopted_weights, check_gradients
+from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
 from unlearnbench.component import Spec
-from unlearnbench.errors import UsageError
+from unlearnbench.errors import RefusedError, UsageError
+from unlearnbench.graph import Graph, Split
+from unlearnbench.measure.digests import digests
 from unlearnbench.protocol import Forget, Protocol, Request
-from unlearnbench.protocol.requests import Kind, draw, draw_edges, draw_features
+from unlearnbench.protocol.requests import Kind
 from unlearnbench.records.states import State, save_state
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
@@ -31,9 +36,10 @@ from unlearnbench.running.contract import check_predictions, check_state
 from unlearnbench.running.lookup import check_cells
 from unlearnbench.running.process_guard import seeded_process_state
 from unlearnbench.task import Task, View, make_query
-from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning import Claim, InfluenceParams, PostHoc, Unlearner, of_member
 from unlearnbench.unlearning.partitioning import check_kept_partition
 
+_MAKE_TASK = "Make one: unlearnbench.task_from_data(data)."
 _VIEWS = {view.value: view for view in (View.SHARD, View.FULL)}
 
 
@@ -52,6 +58,8 @@ class Method:
         self.spec = spec
         self.unlearner: Unlearner = spec.build()
         self._requests: list[Request] = []
+        self._canonical: dict[str, Any] = {}
+        self._module: nn.Module | None = None
         self._fitted_task: OwnTask | None = None
 
     def __repr__(self) -> str:
@@ -67,16 +75,76 @@ class Method:
             UsageError: The task was made otherwise, or does not suit the method: its model, too many shards.
         """
         if not isinstance(task, OwnTask):
-            raise UsageError(
-                "fit() was given a task without the full graph.", "Make one: unlearnbench.task_from_data(data)."
-            )
-        check_cells([_cell(self.spec, task)], {"data": task.full_graph})
+            raise UsageError("fit() was given a task without the full graph.", _MAKE_TASK)
+        cell = _cell(self.spec, task)
+        check_cells([cell], {"data": task.full_graph})
         self.unlearner = self.spec.build()
-        self._fitted_task, self._requests = None, []
+        self._fitted_task, self._requests, self._module = None, [], None
         bare = task.bare()
         with _seeded(task):
             self.unlearner.fit(bare)
+        self.cell, self._canonical, self._original = cell, cell.canonical(), data_digest(task.full_graph)
         self._fitted_task, self._task, self._graph = task, bare, task.full_graph
+
+    def adopt(self, module: nn.Module, task: Task) -> None:
+        """Take a network that was trained elsewhere in place of training one, for a post-hoc method to make it forget.
+
+        Args:
+            module: The network, trained on all training nodes of the task; it is copied.
+            task: What `task_from_data(data, model=module)` made, with the learning rate and weight decay of its
+                training: the loss is taken to be the mean cross-entropy.
+
+        Raises:
+            UsageError: The method trains its own networks, or the network lacks what it needs.
+        """
+        if not isinstance(self.unlearner, PostHoc):
+            raise UsageError(
+                f"{self.spec.label} trains its own networks.", "Methods that update one adopt it: gif, megu, scrub, ..."
+            )
+        if not isinstance(task, OwnTask):
+            raise UsageError("adopt() was given a task without the full graph.", _MAKE_TASK)
+        cell, unlearner, bare = _cell(self.spec, task), self.spec.build(), task.bare()
+        check_cells([cell], {"data": task.full_graph})
+        weights = adopted_weights(module, bare)
+        if not unlearner.can_resume():
+            raise UsageError(f"{self.spec.label} cannot go on from a network alone.", "See `Unlearner.resume`.")
+        try:
+            with _seeded(task):
+                unlearner.resume(bare, weights, {}, {})
+                check_gradients(unlearner.network, bare.graph, issubclass(self.spec.cls.Params, InfluenceParams))
+        except RefusedError as error:
+            raise UsageError(error.message, error.hint) from None
+        self.unlearner, self._requests, self._module = unlearner, [], copy.deepcopy(module)
+        adopted = {"adopted": digests(weights)["members/000"]}
+        self.cell, self._canonical, self._original = cell, cell.canonical() | adopted, data_digest(task.full_graph)
+        self._fitted_task, self._task, self._graph = task, bare, task.full_graph
+
+    def network(self, member: int = 0) -> nn.Module:
+        """Return a copy of a deployed network: of the module's own class, for tasks with a module as their model.
+
+        Raises:
+            UsageError: The model is another one, or there is no such member.
+        """
+        own = self._require_fitted()
+        if not issubclass(own.model.cls, OwnNetwork):
+            raise UsageError(f"{own.model.label} is no module of yours.", "Make the task with model=module.")
+        weights = of_member(self.unlearner.state(), member)
+        if not weights:
+            raise UsageError(f"{self.spec.label} has no member {member}.", "Members are counted from 0.")
+        module = copy.deepcopy(self._module) if self._module is not None else own.model.cls.make()
+        module.load_state_dict({name.removeprefix("net."): value.clone() for name, value in weights.items()})
+        return module
+
+    @property
+    def claim(self) -> Claim:
+        """What the method claims; nothing is claimed to be exact or certified of a network trained elsewhere."""
+        is_proven = self.unlearner.claim not in (Claim.APPROXIMATE, Claim.NONE)
+        return Claim.APPROXIMATE if is_proven and "adopted" in self._canonical else self.unlearner.claim
+
+    @property
+    def claim_reason(self) -> str:
+        """What qualifies the claim."""
+        return "trained elsewhere" if "adopted" in self._canonical else self.unlearner.claim_reason
 
     def forget(
         self,
@@ -99,8 +167,13 @@ class Method:
                 kind; nothing has changed.
             RefusedError: The method could not serve the request. It has to be fitted again.
         """
+        self._require_fitted()
+        asked: dict[Kind, Any] = {"node": nodes, "edge": edges, "feature": features}
+        self.serve(request_for(self.spec, asked, self._task.graph, self._graph, self._requests))
+
+    def serve(self, request: Request) -> None:
+        """Serve a request that fits the task, as `forget` makes one."""
         own = self._require_fitted()
-        request = self._request({"node": nodes, "edge": edges, "feature": features})
         retained = self._task.without(request)
         # If the method fails midway, its state is neither the old nor the new one.
         self._fitted_task = None
@@ -129,8 +202,8 @@ class Method:
         own = self._require_fitted()
         if view not in _VIEWS:
             raise UsageError(f"There is no view {view!r}.", f"Known: {', '.join(_VIEWS)}.")
-        requested = own.split.test if nodes is None else _ids(nodes)
-        self._check_known(requested)
+        requested = own.split.test if nodes is None else ids_of(nodes)
+        check_known(requested, self._graph, self._requests)
         targets, place = torch.unique(requested, return_inverse=True)
         held = self._task.graph.ids.cpu() if self.unlearner.deletes_at_inference else own.split.train
         query = make_query(self._graph, held, targets, _VIEWS[view], own.device)
@@ -141,7 +214,7 @@ class Method:
     def state(self) -> State:
         """Return what is deployed now, with everything forgotten so far."""
         own = self._require_fitted()
-        weights = check_state(self.unlearner.state(), own.device)
+        weights = {name: value.cpu() for name, value in check_state(self.unlearner.state(), own.device).items()}
         kind: Kind = self._requests[0].kind if self._requests else "node"
         nothing = torch.empty(0, dtype=torch.int64)
         forgotten = torch.cat([request.ids for request in self._requests] or [nothing])
@@ -149,18 +222,52 @@ class Method:
         amount: dict[str, Any] = {"kind": kind, "ids": forgotten.tolist()}
         if len(self._requests) > 1:
             amount["requests"] = [request.ids.tolist() for request in self._requests]
-        cell = _cell(self.spec, own).canonical()
-        cell["protocol"]["forget"] = amount
+        cell = {**self._canonical, "protocol": {**self._canonical["protocol"], "forget": amount}}
         partition = self.unlearner.kept().get("partition")
-        return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition)
+        service = {
+            "data": data_digest(self._graph),
+            "original": self._original,
+            "memory": dict(self.unlearner.memory()),
+            "attributes": sorted(vars(self.unlearner)),
+        }
+        return State(key_of(cell), self.spec.label, cell, weights, forgotten, own.split, partition, service)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it is asked over, on the CPU: all nodes, without what was forgotten."""
+        self._require_fitted()
+        return self._graph
+
+    @property
+    def split(self) -> Split:
+        """The training nodes before any request, the validation and the test nodes."""
+        return self._require_fitted().split
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """The requests served so far."""
+        return tuple(self._requests)
 
     def save(self, path: str | Path) -> None:
-        """Write `state()`; `unlearnbench.load_state` reads it.
+        """Write `state()`; `unlearnbench.load_state` reads it, `unlearnbench.load_method` goes on from it.
 
         Raises:
             WriteError: It cannot be written.
         """
         save_state(self.state(), Path(path))
+
+    def take_up(self, task: OwnTask, cell: Mapping[str, Any], original: str, requests: list[Request]) -> None:
+        """Go on from an unlearner that was restored: see `restart`.
+
+        Args:
+            task: The retained task, whose full graph is what the method passes messages over.
+            cell: The cell as plain values.
+            original: Digest of the graph as it was at first.
+            requests: Those served so far.
+        """
+        self.cell, self._canonical, self._original = _cell(self.spec, task), dict(cell), original
+        self._requests = requests
+        self._fitted_task, self._task, self._graph = task, task.bare(), task.full_graph
 
     def _require_fitted(self) -> OwnTask:
         if self._fitted_task is None:
@@ -169,61 +276,18 @@ class Method:
             )
         return self._fitted_task
 
-    def _request(self, given: Mapping[Kind, Any]) -> Request:
-        asked = {kind: listed for kind, listed in given.items() if listed is not None}
-        if len(asked) != 1:
-            raise UsageError(
-                "forget() takes nodes, edges or features.", "Example: forget([3, 7]), forget(edges=[(3, 7)])."
-            )
-        ((kind, listed),) = asked.items()
-        if kind not in self.spec.innermost().cls.forgets:
-            raise UsageError(f"{self.spec.label} does not forget {kind}s.", "Its page says what it forgets.")
-        if self._requests and self._requests[0].kind != kind:
-            raise UsageError(f"{self._requests[0].kind}s were forgotten before.", "Forget one kind.")
-        graph = self._task.graph.to(torch.device("cpu"))
-        listed = listed.tolist() if isinstance(listed, Tensor) else listed
-        if kind == "edge":
-            pairs = _pairs(listed, "An edge has two ends.", "forget(edges=[(3, 7)])")
-            self._check_known(pairs.flatten())
-            return draw_edges(Forget(None, ids=_tuples(pairs), kind=kind), graph, 0, torch.Generator())
-        if kind == "feature" and any(isinstance(one, Sized) and getattr(one, "ndim", 1) for one in listed):
-            pairs = _pairs(listed, "A feature is a node and a column.", "forget(features=[(3, 0)])")
-            ids, named = pairs[:, 0], _tuples(pairs)
-        else:
-            ids = _ids(listed)
-            named = tuple(ids.tolist())
-        self._check_known(ids)
-        strange = ids[~graph.contains(ids)]
-        if len(strange):
-            raise UsageError(
-                f"Node {int(strange[0])} is not a training node.",
-                "Only training nodes can be forgotten: task.split.train lists them.",
-            )
-        forget = Forget(None, ids=named, kind=kind)
-        if kind == "feature":
-            return draw_features(forget, graph.ids, 0, graph.num_features, torch.Generator())
-        return draw(forget, graph.ids, 0, torch.Generator())
 
-    def _check_known(self, ids: Tensor) -> None:
-        forgotten = [request.ids for request in self._requests if request.kind == "node"]
-        gone = ids[torch.isin(ids, torch.cat([ids[:0], *forgotten]))]
-        if len(gone):
-            raise UsageError(f"Node {int(gone[0])} was forgotten: it is not in the graph any more.", "Leave it out.")
-        strange = ids[~self._graph.contains(ids)]
-        if len(strange):
-            raise UsageError(f"Node {int(strange[0])} is not in the graph.", "Nodes are named by their ids.")
-
-
-def method(bracket: str) -> Method:
+def method(bracket: str | type[Unlearner]) -> Method:
     """Look up a method: `unlearnbench.method("graphrevoker[num_shards=5]")`.
 
     Args:
-        bracket: `name`, or `name[key=value]`, as on the command line.
+        bracket: `name`, or `name[key=value]`, as on the command line; or a class, which is registered.
 
     Raises:
         UsageError: An unknown name or parameter, a value out of range, or a module that is missing.
     """
-    spec = resolve(load_and_report(), "unlearner", bracket)
+    name = name_of(bracket, "unlearner")
+    spec = resolve(load_and_report(), "unlearner", name)
     check_requirements([spec])
     return Method(spec)
 
@@ -235,32 +299,12 @@ def _cell(spec: Spec, task: OwnTask) -> Cell:
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, device)
 
 
+def data_digest(graph: Graph) -> str:
+    """Hash a graph without its split, to which a method is bound."""
+    return replace(graph, split=None).checksum()
+
+
 def _seeded(task: OwnTask) -> AbstractContextManager[None]:
     """Seed the global random generators as for a cell, and restore them: see `outcome.measured`."""
     key = seeds.seed(task.base_seed, "process", identity_of(task.dataset), task.repetition)
     return seeded_process_state(key, task.device)
-
-
-def _pairs(listed: Iterable[Any], problem: str, example: str) -> Tensor:
-    """Return pairs of whole numbers as int64 [t, 2]."""
-    rows = [tuple(one) if isinstance(one, Iterable) else (one,) for one in listed]
-    if any(len(row) != 2 for row in rows):
-        raise UsageError(problem, f"Example: {example}.")
-    return _ids([number for row in rows for number in row]).reshape(-1, 2)
-
-
-def _tuples(pairs: Tensor) -> tuple[tuple[int, int], ...]:
-    return tuple((first, second) for first, second in pairs.tolist())
-
-
-def _ids(values: Iterable[int] | Tensor) -> Tensor:
-    """Return ids as int64 [n]."""
-    try:
-        listed = [operator.index(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
-    except TypeError:
-        raise UsageError(f"{values!r} does not list ids of nodes.", "Give whole numbers: [3, 7].") from None
-    if not listed:
-        raise UsageError("No node is named.", "Name at least one: [3, 7].")
-    if not all(-(2**63) <= value < 2**63 for value in listed):
-        raise UsageError("An id does not fit into 64 bits.", "Nodes are named by their ids.")
-    return torch.tensor(listed, dtype=torch.int64)

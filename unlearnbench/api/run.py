@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from unlearnbench.api.callbacks import OnEpoch, OnPhase, OnRecord, watched
+from unlearnbench.api.session import names_of
 from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.running.config import make_configs
@@ -13,13 +16,26 @@ from unlearnbench.running.plan import make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress, is_notebook
 
 
-def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **settings: Any) -> list[Record]:
+def run(
+    methods: Sequence[Any] | type[Any] | str,
+    *,
+    progress: bool | None = None,
+    on_phase: OnPhase | None = None,
+    on_epoch: OnEpoch | None = None,
+    on_record: OnRecord | None = None,
+    **settings: Any,
+) -> list[Record]:
     """Run a grid and return its records: `unlearnbench run` from Python.
 
     Args:
-        methods: Brackets, or one text with commas.
+        methods: Brackets, or one text with commas; classes of this session too: see `register`.
         progress: Whether to show how far the run is; None: only in a notebook.
-        **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...
+        on_phase: Called with a cell and a phase, both as text, before the phase begins.
+        on_epoch: Called with a cell, a phase, the epoch from 1 and their number, as the epoch begins. Records of
+            runs with `on_phase` or `on_epoch` give no times.
+        on_record: Called with each record that was made, once it is saved.
+        **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...; among
+            datasets and models can be classes of this session, among datasets also PyG `Data`.
 
     Returns:
         One record per cell, including those of earlier runs.
@@ -28,8 +44,13 @@ def run(methods: Sequence[Any] | str, *, progress: bool | None = None, **setting
         UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
-    configs = make_configs({"methods": methods, **settings}, "unlearnbench.run")
+    kinds = {"methods": "unlearner", "datasets": "dataset", "models": "model"}
+    given = {"methods": methods, **settings}
+    named = {key: names_of(value, kinds[key]) if key in kinds else value for key, value in given.items()}
+    configs = make_configs(named, "unlearnbench.run")
     first = configs[0]
     plan = take_shard(make_plan(configs, load_and_report(first.disable_plugins)), first.shard)
     shown = is_notebook() if progress is None else progress
-    return execute_with_progress(plan) if shown else execute(plan)
+    compute = watched(on_phase, on_epoch, first)
+    plan = replace(plan, on_record=on_record or plan.on_record)
+    return execute_with_progress(plan, compute) if shown else execute(plan, compute=compute)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unlearnbench.api.own_network import OwnNetwork, check_outputs
+from unlearnbench.api.session import name_of
 from unlearnbench.component import Spec
 from unlearnbench.datasets.base import edge_statistics
 from unlearnbench.datasets.own.arrays import Features
@@ -51,7 +53,7 @@ class OwnTask(Task):
 def task_from_data(
     data: Any,
     *,
-    model: str = "gcn",
+    model: Any = "gcn",
     epochs: int | None = None,
     lr: float | None = None,
     weight_decay: float | None = None,
@@ -71,7 +73,9 @@ def task_from_data(
     Args:
         data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and optionally
             `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
-        model: The base model: a bracket, `gcn[hidden=16]`.
+        model: The base model: a bracket, `gcn[hidden=16]`; a class of this session; or a `torch.nn.Module` with
+            `forward(x, edge_index)` that returns logits. Each member is a copy that `reset_parameters` initialises
+            anew, or what a function without arguments makes, given instead of the module.
         epochs: Epochs of training; None: 100.
         lr: Learning rate; None: 0.01.
         weight_decay: L2 penalty; None: 0.0005.
@@ -88,7 +92,13 @@ def task_from_data(
     """
     values = {"training.lr": lr, "training.weight_decay": weight_decay, "seed": seed}
     assigned = {key: value for key, value in values.items() if value is not None}
-    settings = {"models": [model], "seeds": [repetition], "split": split, "device": device, "epochs": epochs}
+    settings = {
+        "models": [name_of(model, "model")],
+        "seeds": [repetition],
+        "split": split,
+        "device": device,
+        "epochs": epochs,
+    }
     config = make_config({**settings, "set": assigned}, "unlearnbench.task_from_data")
     catalogue = load_and_report()
     where = choose_device(config.device)
@@ -106,8 +116,11 @@ def task_from_data(
         parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
         raise UsageError(f"Dataset data: {error.message}", error.hint) from None
+    training_graph = graph.induced(parts.train).to(where)
+    if issubclass(chosen.cls, OwnNetwork):
+        check_outputs(chosen.cls.make().to(where), training_graph)
     return OwnTask(
-        graph.induced(parts.train).to(where),
+        training_graph,
         chosen,
         config.training_settings(),
         where,

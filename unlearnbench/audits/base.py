@@ -88,6 +88,7 @@ class Audit(Component, ABC):
         kinds: Kinds of requests that it can be asked about.
     """
 
+    kind = "audit"
     question: ClassVar[str] = ""
     order: ClassVar[int] = 100
     kinds: ClassVar[frozenset[Kind]] = frozenset({"node"})

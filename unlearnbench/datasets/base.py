@@ -29,6 +29,7 @@ class Dataset(Component, ABC):
         notes: What `load` did that a user should know: labels converted, parts ignored.
     """
 
+    kind = "dataset"
     license: ClassVar[str] = ""
     source: ClassVar[str] = ""
 

@@ -21,6 +21,8 @@ class Model(Component, ABC):
     message-passing layer, and `head(h) -> [n, C]`, the logits.
     """
 
+    kind = "model"
+
     @abstractmethod
     def build(self, num_features: int, num_classes: int, generator: torch.Generator) -> nn.Module:
         """Build one network. The global random state is set from `generator` during the call."""
@@ -81,6 +83,8 @@ class Stack(nn.Module, ABC):
 
 class StackedModel(Component, ABC):
     """A base model that builds a stack of S networks."""
+
+    kind = "model"
 
     @abstractmethod
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:

@@ -19,6 +19,7 @@ class Metric(Component, ABC):
         needs_all_classes: Whether it is undefined, and returns NaN, where a class does not occur among the labels.
     """
 
+    kind = "metric"
     num_classes: ClassVar[int | None] = None
     needs_all_classes: ClassVar[bool] = False
 

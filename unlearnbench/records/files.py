@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -94,19 +94,33 @@ def write_whole(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> N
     Raises:
         WriteError: It cannot be written; an earlier file of this name is intact.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, bytes | Callable[[IO[bytes]], object]]) -> None:
+    """Write several files as `write_whole` does: none is put in its place before all are on disk.
+
+    Raises:
+        WriteError: One cannot be written.
+    """
+    staged: dict[Path, Path] = {}
+    path = Path()
     try:
-        with temporary.open("xb") as file:
-            if callable(content):
-                content(file)
-            else:
-                file.write(content)
-            file.flush()
-            _sync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        for path, content in contents.items():
+            staged[path] = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.unlearnbench-tmp")
+            with staged[path].open("xb") as file:
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content)
+                file.flush()
+                _sync(file.fileno())
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
+            sync_folder(path.parent)
     except BaseException as error:
-        remove(temporary)
+        for temporary in staged.values():
+            remove(temporary)
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise

@@ -20,6 +20,9 @@ from unlearnbench.records.files import make_folder, write_whole, wrong_checksum
 
 FORMAT = 1
 _MARK = "unlearnbench_state"
+SERVICE = {"data": str, "original": str, "memory": dict, "attributes": list}
+"""Digests of the graph that is held and of the one it was at first, without a split; the tensors of
+`Unlearner.memory`; and the names of what the method holds."""
 _PARTS = ("train", "val", "test")
 _AGAIN = "Save it again: unlearnbench run --save-state DIR --overwrite always."
 
@@ -37,6 +40,7 @@ class State:
         forgotten: int64 [t], ascending ids of the nodes forgotten; of edges int64 [t, 2].
         split: Ids of training (before the request), validation and test nodes; int64, ascending.
         partition: int64 [[retained node id, shard], ...]; None if the method keeps no partition.
+        service: What `unlearnbench.load_method` goes on with; None: nothing. See `SERVICE`.
     """
 
     key: str
@@ -46,18 +50,25 @@ class State:
     forgotten: Tensor
     split: Split
     partition: Tensor | None = None
+    service: Mapping[str, Any] | None = None
 
 
 def save_state(state: State, path: Path) -> None:
-    """Write a state atomically.
-
-    The file is a dictionary that `torch.load(path, weights_only=True)` reads: `unlearnbench_state`
-    (the layout's version), and the names of `State`; `split` is a dictionary of `train`, `val`, `test`.
+    """Write a state atomically; see `state_bytes`.
 
     Raises:
         WriteError: It cannot be written.
     """
     make_folder(path.parent)
+    write_whole(path, state_bytes(state))
+
+
+def state_bytes(state: State) -> bytes:
+    """Return the content of a state's file.
+
+    It is a dictionary that `torch.load(path, weights_only=True)` reads: `unlearnbench_state`
+    (the layout's version), and the names of `State`; `split` is a dictionary of `train`, `val`, `test`.
+    """
     plain = {
         _MARK: FORMAT,
         "key": state.key,
@@ -68,9 +79,12 @@ def save_state(state: State, path: Path) -> None:
         "split": {part: _plain(getattr(state.split, part)) for part in _PARTS},
         "partition": None if state.partition is None else _plain(state.partition),
     }
+    if state.service is not None:
+        memory = {name: _plain(value) for name, value in state.service["memory"].items()}
+        plain["service"] = {**state.service, "memory": memory}
     content = io.BytesIO()
     torch.save(plain, content)
-    write_whole(path, content.getvalue())
+    return content.getvalue()
 
 
 def load_state(path: str | Path) -> State:
@@ -104,7 +118,7 @@ def load_state(path: str | Path) -> State:
     if wrong:
         raise UsageError(f"{path} is not a complete state: {wrong}.", _AGAIN)
     fields = {name: plain[name] for name in ("key", "label", "cell", "weights", "forgotten", "partition")}
-    return State(split=Split(*(plain["split"][part] for part in _PARTS)), **fields)
+    return State(split=Split(*(plain["split"][part] for part in _PARTS)), service=plain.get("service"), **fields)
 
 
 def _plain(value: Tensor) -> Tensor:
@@ -133,4 +147,10 @@ def _misfit(plain: Mapping[str, Any]) -> str:
     for name, (value, dims) in ids.items():
         if not _is_plain(value) or value.dtype != torch.int64 or value.dim() not in dims:
             return f"{name} is not a tensor of ids"
+    service = plain.get("service")
+    if service is not None:
+        if not isinstance(service, dict) or {name: type(value) for name, value in service.items()} != SERVICE:
+            return "it does not say how to go on"
+        if not all(isinstance(k, str) and _is_plain(v) for k, v in service["memory"].items()):
+            return "its memory is not plain tensors by name"
     return ""

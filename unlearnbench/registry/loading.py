@@ -24,6 +24,7 @@ from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
 from unlearnbench.registry.environment import STRICT_PLUGINS, switch
+from unlearnbench.registry.session import enter
 
 FIRST_PARTY = "unlearnbench"
 CORE = "unlearnbench.registry.builtin"
@@ -93,6 +94,7 @@ def load_catalogue(
                         f" {STRICT_PLUGINS}=1.",
                     ) from error
                 catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
+    enter(catalogue)
     known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
     for said, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
         catalogue.notices += [

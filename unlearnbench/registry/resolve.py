@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from unlearnbench.component import Spec, part_kinds
 from unlearnbench.errors import UsageError, nearest
-from unlearnbench.hookspecs import KINDS
+from unlearnbench.hookspecs import KINDS, SESSION
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def _resolve(catalogue: Catalogue, kind: str, bracket: Bracket, under: Mapping[s
 
 def spec_of(entry: Entry, cls: type[Any], params: Any, preset: str = "") -> Spec:
     """Make the spec of a component that was looked up; it has no label."""
-    return Spec(entry.kind, entry.name, cls.version, cls, params, preset, entry.distribution)
+    source = entry.distribution_version if entry.distribution == SESSION else ""
+    return Spec(entry.kind, entry.name, cls.version, cls, params, preset, entry.distribution, source=source)
 
 
 def _sort_by_part(

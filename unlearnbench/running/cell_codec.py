@@ -72,8 +72,19 @@ def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
         raise UsageError(
             f"Its graph {recorded['dataset']['name']} is a user's own.", "Nobody else has it: publish it as a dataset."
         )
+    cell = cell_of_canonical(recorded, catalogue)
+    check_same_versions(recorded, cell.canonical())
+    return cell
+
+
+def cell_of_canonical(recorded: Plain, catalogue: Catalogue) -> Cell:
+    """Rebuild a cell from its canonical form, with the versions that components have here.
+
+    Raises:
+        UsageError: A component is missing, or a value cannot be used.
+    """
     try:
-        cell = _cell(recorded, _spec("dataset", recorded["dataset"], catalogue), catalogue)
+        return _cell(recorded, _spec("dataset", recorded["dataset"], catalogue), catalogue)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(item) for item in first["loc"])
@@ -82,13 +93,19 @@ def cell_of_record(record: Record, catalogue: Catalogue) -> Cell:
         ) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"Its cell cannot be read ({type(error).__name__}: {error}).", "It is damaged.") from None
-    here = cell.canonical()
+
+
+def check_same_versions(recorded: Plain, here: Plain) -> None:
+    """Check that the parts of two canonical forms are the same.
+
+    Raises:
+        UsageError: They differ; names the first difference.
+    """
     if canonical_json(here) != canonical_json(recorded):
         place, old, new = next(json_differences(recorded, here))
         raise UsageError(
             f"cell.{place} is {_short(old)}, here it is {_short(new)}.", "Install the versions it was made with."
         )
-    return cell
 
 
 class Absent:

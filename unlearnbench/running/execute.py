@@ -59,7 +59,11 @@ def execute(
         made = _run_on_this_machine(plan, on_progress, compute)
     # Closed at once where this is interrupted: no process may go on.
     with contextlib.closing(made):
-        failures = {record.key: record for record in made if record.is_failure}
+        failures = {}
+        for record in made:
+            plan.on_record(record)
+            if record.is_failure:
+                failures[record.key] = record
     records = [failures.get(cell.key) or _standing(plan.store, cell.key) for cell in plan.cells]
     return [record for record in records if record is not None]
 

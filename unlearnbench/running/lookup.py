@@ -7,14 +7,17 @@ from pathlib import Path
 
 from unlearnbench.component import Spec, canonical_json
 from unlearnbench.datasets.base import describe, load_graph
+from unlearnbench.datasets.own.held import held
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.hookspecs import SESSION
 from unlearnbench.protocol import protocol
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.registry.session import REMEDY
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.settings import unknown_setting
@@ -93,6 +96,22 @@ def chosen_models(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
             if repr(key) in error.message:
                 raise unknown_setting(f"model.{key}", [error.hint]) from None
         raise
+
+
+def check_installed(specs: Iterable[Spec]) -> None:
+    """Check that other processes have every component and every graph.
+
+    Raises:
+        UsageError: A class or a graph is of this session alone; names it and the remedy.
+    """
+    for spec in specs:
+        is_held = spec.kind == "dataset" and held(getattr(spec.params, "path", "")) is not None
+        if is_held or SESSION in spec.distributions():
+            raise UsageError(
+                f"{spec.label} is of this session alone: other processes (`jobs`, `isolate`, `cell_timeout`) and"
+                " clusters (`backend`) lack it.",
+                "Save it with torch.save and name file:PATH." if is_held else REMEDY,
+            )
 
 
 def available_metrics(catalogue: Catalogue) -> tuple[list[Spec], list[str]]:

@@ -41,7 +41,8 @@ class RunContext:
     """The context that all cells of a run share.
 
     If `deterministic`, torch refuses operations whose results may vary from call to call. `watch` is called as
-    `Meter` says. `elsewhere` makes, for a cell, the store that has its members trained elsewhere; None: they are
+    `Meter` says; `is_timed` is false if it does work of its own there.
+    `elsewhere` makes, for a cell, the store that has its members trained elsewhere; None: they are
     trained here. `unfinished` is the results folder for checkpoints of unfinished cells; None: none are written.
     """
 
@@ -53,6 +54,7 @@ class RunContext:
     backend: str = SERIAL
     deterministic: bool = False
     watch: Watch = unwatched
+    is_timed: bool = True
     elsewhere: Callable[[Cell], CheckpointStore] | None = None
     unfinished: Path | None = None
 
@@ -117,9 +119,11 @@ def measured(
         "machine": context.machine,
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
-        "exclusive": backend == SERIAL and load.is_exclusive(),
+        "exclusive": backend == SERIAL and context.is_timed and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
+    if not context.is_timed:
+        outcome.notes.append("Callbacks were made while it was timed (on_phase, on_epoch): it gives no times.")
     if context.backend == MEMBERS:
         outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
     elif context.backend != SERIAL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -47,7 +47,7 @@ class Plan:
 
     `wanted` are the cells to be computed, in this order; `graphs` the datasets by label; `save_state` the folder
     of deployed parameters; `isolate_foreign` is whether methods and models of others are kept out of this process;
-    and `notices` what a user should know.
+    and `notices` what a user should know. `on_record` is called with each record that was made, once it is saved.
     """
 
     cells: list[Cell]
@@ -60,6 +60,7 @@ class Plan:
     save_state: Path | None = None
     isolate_foreign: bool = False
     notices: list[str] = field(default_factory=list)
+    on_record: Callable[[Record], None] = lambda record: None
 
 
 def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> Plan:
@@ -130,6 +131,8 @@ def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
     if not (methods and models and datasets):
         raise NothingMatchedError("There is nothing to run.", "Name at least one method, dataset and model.")
     check_requirements([*datasets, *models, *methods])
+    if config.is_isolated or config.backend != "local":
+        lookup.check_installed([*datasets, *models, *methods])
     return _Grid(config, methods, models, datasets)
 
 

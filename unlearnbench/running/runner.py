@@ -14,6 +14,7 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
+from unlearnbench.gnn import Model
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import (
@@ -96,6 +97,8 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         checkpoints=outcome.checkpoints.of("fit"),
     )
     method: Unlearner = cell.method.build()
+    if cell.model.source and issubclass(cell.model.cls, Model):
+        outcome.notes.append(f"{cell.model.label} is a module of the session: its networks are trained one by one.")
     inputs = GuardedInputs()
     inputs.add("the training graph", task.graph)
     with meter.phase("fit"):

@@ -2,7 +2,7 @@
 
 from unlearnbench.graph.neighbours import hop_distance, neighbours, row_entries, row_starts
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
-from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
 from unlearnbench.unlearning.linear import (
     LINEAR_MODEL,
@@ -49,6 +49,7 @@ __all__ = [
     "log_of_mean",
     "minimised",
     "neighbours",
+    "of_member",
     "propagated",
     "propagation_steps",
     "row_entries",

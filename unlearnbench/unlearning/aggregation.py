@@ -58,6 +58,7 @@ class Aggregator(Component, ABC):
             subgraph induced by U) or `SHARD`.
     """
 
+    kind = "aggregator"
     sample: float | None = None
     view: View = View.TARGETS
 

@@ -46,6 +46,7 @@ class Unlearner(Component, ABC):
             the graph as it was before the request, and its record notes this.
     """
 
+    kind = "unlearner"
     claim: Claim = Claim.NONE
     claim_reason: str = ""
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
@@ -88,3 +89,35 @@ class Unlearner(Component, ABC):
         At most `{"partition": int64 [[node id, shard], ...]}` of the retained nodes.
         """
         return {}
+
+    def memory(self) -> Mapping[str, Tensor]:
+        """Return what else it needs to go on in another process: tensors by name, for `resume`."""
+        return {}
+
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        """Go on where another instance stopped, so that nothing later shows that it is another one.
+
+        A subclass that overrides `unlearn`, `state` or `kept`, or keeps anything more, overrides this too. One that
+        does not is trained again and served every former request, for which all former data must be there.
+
+        Args:
+            task: What is retained.
+            state: What the other one's `state` returned.
+            kept: What its `kept` returned.
+            memory: What its `memory` returned.
+        """
+        raise NotImplementedError
+
+    def can_resume(self) -> bool:
+        """Whether `resume` fits the class: no subclass of the one that defines it overrides what it must know of."""
+        names, mro = ("resume", "unlearn", "state", "kept"), type(self).__mro__
+        depths = [next(place for place, base in enumerate(mro) if name in vars(base)) for name in names]
+        return depths[0] == min(depths) and mro[depths[0]] is not Unlearner
+
+
+def of_member(state: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
+    """Return the parameters of one member by name, from what `Unlearner.state` returned."""
+    prefix = f"members/{number:03d}/"
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

@@ -31,6 +31,7 @@ class Partitioner(Component, ABC):
         may_be_empty: Whether a shard may be empty.
     """
 
+    kind = "partitioner"
     uses_data: ClassVar[bool] = True
     node_by_node: ClassVar[bool] = False
     may_be_empty: ClassVar[bool] = False

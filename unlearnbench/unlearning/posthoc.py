@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench.errors import UnlearnbenchError
-from unlearnbench.gnn import Networks, train_networks
+from unlearnbench.gnn import Networks, blank_networks, train_networks
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task
-from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 
 
 class PostHoc(Unlearner):
@@ -43,6 +44,11 @@ class PostHoc(Unlearner):
         self._network = network
         self._task = retained
 
+    @property
+    def network(self) -> Networks:
+        """The deployed network, a stack of one."""
+        return self._network
+
     @abstractmethod
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Make the network forget.
@@ -70,3 +76,11 @@ class PostHoc(Unlearner):
     def state(self) -> Mapping[str, Tensor]:
         """Return the network's parameters."""
         return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        self._network = blank_networks(task, 1)
+        self._network.put(0, of_member(state, 0))
+        self._task = task

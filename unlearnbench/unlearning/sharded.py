@@ -9,6 +9,7 @@ from itertools import islice
 import torch
 from pydantic import Field
 from torch import Tensor
+from typing_extensions import override
 
 from unlearnbench.component import ComponentParams, Spec, part
 from unlearnbench.errors import RefusedError
@@ -18,7 +19,7 @@ from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task, View
 from unlearnbench.task.task import ShardGroup
 from unlearnbench.unlearning.aggregation import Aggregator, Members, sample_of
-from unlearnbench.unlearning.base import Claim, Unlearner
+from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 from unlearnbench.unlearning.group_training import describes_extra_state, of_shard, train_group
 from unlearnbench.unlearning.member_outputs import MemberOutputs
 from unlearnbench.unlearning.partitioning import Partitioner, checked_partition
@@ -206,6 +207,26 @@ class Sharded(Unlearner):
     def kept(self) -> Mapping[str, Tensor]:
         """Return the partition of the retained nodes."""
         return {"partition": torch.stack([self._ids, self._shard], dim=1)}
+
+    @override
+    def memory(self) -> Mapping[str, Tensor]:
+        return self.extra_state(range(self.num_shards))
+
+    @override
+    def resume(
+        self, task: Task, state: Mapping[str, Tensor], kept: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> None:
+        ids, shard = kept["partition"].to(task.device).unbind(dim=1)
+        self._ids, self._shard = ids.clone(), shard.clone()
+        self._networks = blank_networks(task, self.num_shards)
+        for number in self._shard.unique().tolist():
+            self._networks.put(number, of_member(state, number))
+        self.set_extra_state(range(self.num_shards), memory, task.device)
+        self._fit_aggregator(task)
+
+    @override
+    def can_resume(self) -> bool:
+        return super().can_resume() and describes_extra_state(self)
 
     def _computed(self, task: Task) -> Tensor:
         # Built for this call alone, so that nothing a partitioner stores outlives the request.

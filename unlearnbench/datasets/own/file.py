@@ -21,6 +21,7 @@ from unlearnbench.datasets.own.arrays import (
     number_of_classes,
     odd_classes,
 )
+from unlearnbench.datasets.own.held import held
 from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
 from unlearnbench.datasets.own.splits import PARTS, own_split, split_masks
 from unlearnbench.datasets.own.tensors import plain_values
@@ -63,13 +64,20 @@ class File(Dataset):
 
     def load(self, root: Path) -> Graph:
         """Load the graph: see `Dataset.load`. Ids are those of the file, else 0..n-1."""
+        at_hand = held(self.params.path)
+        if at_hand is not None:
+            return self.of_value(at_hand, self.recorded_name(self.params))
         found, notes = read_graph_file(self._path())
         graph = self._checked(found, self.recorded_name(self.params))
         self.notes = [*notes, *self.notes]
         return graph
 
-    def of_value(self, data: Any) -> Graph:
+    def of_value(self, data: Any, name: str = "data") -> Graph:
         """Make the graph of copies of a PyG `Data` or a dictionary of tensors at hand, by the rules for files.
+
+        Args:
+            data: The data.
+            name: What messages call it.
 
         Raises:
             DataError: As `load`.
@@ -77,7 +85,7 @@ class File(Dataset):
         """
         found = tensors_by_name(data, "The data")
         check_complete(found, "The data")
-        return self._checked(found, "data", is_ours=False)
+        return self._checked(found, name, is_ours=False)
 
     def _checked(self, found: dict[str, Any], name: str, *, is_ours: bool = True) -> Graph:
         try:
@@ -90,6 +98,8 @@ class File(Dataset):
         """Report whether the path exists."""
         if not self.params.path:
             return "needs a path: file:PATH"
+        if held(self.params.path) is not None:
+            return "at hand"
         path = self._path()
         try:
             return f"in {path}" if path.exists() else f"not there: {path}"

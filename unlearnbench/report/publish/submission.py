@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.hookspecs import SESSION
 from unlearnbench.measure.machine import STABLE, TOLD, machine_id
 from unlearnbench.records.files import inside, make_folder, write_whole
 from unlearnbench.records.reading import read_in_place, read_machine, read_records
 from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.registry.catalogue import Catalogue
+from unlearnbench.registry.session import REMEDY
 from unlearnbench.report.frame.frame import results_root
 from unlearnbench.report.publish.evidence import Evidence, Graphs, digest_problem
 from unlearnbench.report.publish.grids import grid_problems
@@ -120,6 +123,8 @@ def _problem(record: Record, path: Path, checks: _Checks) -> str:
     """Return why a record cannot be submitted; empty: it can be."""
     if record.is_failure:
         return f"a failure ({record.status}), not an outcome."
+    if f'"distribution":"{SESSION}"' in canonical_json(record.cell):
+        return f"its code is of a session alone, where nobody else finds it. {REMEDY}"
     machine, reason = checks.machines[record.machine]
     if reason := reason or content_problem(record):
         return reason
