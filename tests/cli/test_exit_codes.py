@@ -140,7 +140,7 @@ def test_no_cell_at_all_has_an_exit_code_of_its_own(command: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("report", "--table", "tiem"), "Unknown table 'tiem'.\nDid you mean time?"),
+        (("report", "--table", "tiem"), "Unknown table 'tiem'.\nDid you mean time"),
         (("ls", "metods"), "Unknown kind 'metods'.\nDid you mean method or model or metric?"),
     ],
 )
