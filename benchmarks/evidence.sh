@@ -11,6 +11,8 @@ OUT="${OUT:-results}"
 OVERWRITE="${OVERWRITE:-only-missing}"
 SHARDED=sisa,grapheraser,graphrevoker
 APPROXIMATE=gif,gnndelete,megu,scrub
+BASELINES=finetune,neggrad-plus,bad-teacher,ssd
+EXACT="sisa[partitioner=hash],tally"
 
 run() { echo "== run $*"; "$UB" run "$@" --overwrite "$OVERWRITE" --out "$OUT" > /dev/null; }
 audit() { echo "== audit $*"; "$UB" audit "$@" --out "$OUT" > /dev/null; }
@@ -31,14 +33,19 @@ run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
 run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
 run --methods cgu,noop --models sgc --datasets cora,citeseer --repetitions 3
 run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
+run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
+    --datasets cora --repetitions 10
+run --methods "grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
 audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
     --datasets digits,cora --models gcn,sage
+audit exactness --methods "$EXACT,$BASELINES" --datasets cora
 audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digits --models sgc
 audit all --methods sisa,graphrevoker --datasets digits
 audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
 audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
-audit relearning --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
-    --datasets cora,citeseer
+for name in membership relearning; do
+    audit "$name" --methods "retrain,$EXACT,noop,$APPROXIMATE,finetune" --datasets cora,citeseer
+done
 audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
 audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
 "$UB" leaderboard build "$OUT"

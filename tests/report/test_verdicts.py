@@ -14,8 +14,8 @@ from unlearnbench.report.figures.colours import find_looks
 from unlearnbench.report.figures.figures import time_figure
 from unlearnbench.report.frame.aggregate import aggregate
 from unlearnbench.report.frame.record_groups import group_records
-from unlearnbench.report.frame.verdicts import shown_to_forget
 from unlearnbench.report.tables.audits import audit_frame_of
+from unlearnbench.report.tables.verdicts import shown_to_forget
 
 
 def verdicts(*records: Record) -> dict[str, bool]:

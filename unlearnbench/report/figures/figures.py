@@ -32,11 +32,11 @@ from unlearnbench.report.figures.sweep import sweep_figure
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE, group_records
-from unlearnbench.report.frame.verdicts import shown_to_forget
 from unlearnbench.report.tables.cost import Curve, find_curves, shown_even
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.stream import stream_tables
 from unlearnbench.report.tables.sweep import place_name, sweeps
+from unlearnbench.report.tables.verdicts import shown_to_forget
 
 WIDTHS = {"column": 3.35, "full": 7.0}
 """Width in inches: one column of a page of two, and the whole page."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from unlearnbench.report.tables.evidence import latest
+
 FORGETS = {"exactness": ("exact", "exact-given-partition"), "distance": ("as retrained",)}
 """Audits that decide, the first that has records before the next, with the verdicts that show a method to forget."""
 
@@ -13,7 +15,7 @@ FORGETS = {"exactness": ("exact", "exact-given-partition"), "distance": ("as ret
 def shown_to_forget(audits: pd.DataFrame | None, place: Mapping[str, str]) -> dict[str, bool]:
     """Return whether methods were shown to forget on a graph with a model, for every method that was audited there.
 
-    Requests of any size count, and the worst verdict of an audit decides.
+    Requests of any size count, and the worst verdict of the latest version of an audit decides.
 
     Args:
         audits: What `load_audits` returns.
@@ -26,9 +28,11 @@ def shown_to_forget(audits: pd.DataFrame | None, place: Mapping[str, str]) -> di
         return {}
     here = (audits["dataset_sha256"] == place["dataset_sha256"]) & (audits["model_config"] == place["model_config"])
     shown: dict[str, bool] = {}
-    for audit, verdicts in FORGETS.items():
-        part = audits[here & (audits["audit"] == audit) & (audits["verdict"] != "")]
-        good = part["verdict"].map(lambda verdict, known=verdicts: verdict.partition(" (")[0] in known)
-        for config, all_good in good.groupby(part["method_config"]).all().items():
-            shown.setdefault(str(config), bool(all_good))
+    for config, of_method in audits[here].groupby("method_config"):
+        for audit, good in FORGETS.items():
+            verdicts = latest(of_method, audit)["verdict"]
+            # What a verdict adds in brackets does not matter here.
+            plain = [verdict.partition(" (")[0] for verdict in verdicts if verdict]
+            if plain:
+                shown.setdefault(str(config), all(verdict in good for verdict in plain))
     return shown
