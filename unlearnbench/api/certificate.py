@@ -78,7 +78,7 @@ class Service:
             held = replace(graph, split=Split(train, method.split.val, method.split.test))
             cell = replace(
                 method.cell,
-                protocol=Protocol(forget=amount, own_split=True),
+                protocol=replace(method.cell.protocol, forget=amount, own_split=True),
                 checksum=held.checksum(),
                 audit=spec,
             )

@@ -120,7 +120,13 @@ class _Grid:
             if dataset.label not in graphs:
                 continue
             checksum, own_split = checksums[dataset.label], graphs[dataset.label].split is not None
-            rules = Protocol(config.protocol, forget=config.forget_amount(), own_split=own_split, poison=poison)
+            rules = Protocol(
+                config.protocol,
+                forget=config.forget_amount(),
+                own_split=own_split,
+                poison=poison,
+                setting=config.setting,
+            )
             for model, repetition, method in product(self.models, config.repetition_numbers(), self.methods):
                 yield Cell(rules, dataset, checksum, model, method, training, repetition, seed, device.type)
 

@@ -53,6 +53,7 @@ class Sharded(Unlearner):
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
     named_by_parts = True
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     class Params(ComponentParams):
         """Number of shards, partitioner and aggregator."""
@@ -258,7 +259,7 @@ class Sharded(Unlearner):
                 self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
 
     def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
-        return list(task.graph.parts(self._ids, self._shard, shards))
+        return list(task.parts(self._ids, self._shard, shards))
 
     def _load_or_train(self, task: Task, group: ShardGroup) -> None:
         """Take a group's members from the task's checkpoints, or train and store them."""
@@ -276,7 +277,8 @@ class Sharded(Unlearner):
         """Split shards, in their order, into groups whose members are trained together."""
         if not shards:
             return []
-        sizes = torch.bincount(self._shard, minlength=self.num_shards).tolist()
+        sizes = torch.bincount(self._shard, minlength=self.num_shards)
+        sizes = (sizes + (task.seen.num_nodes - task.graph.num_nodes)).tolist()
         most = _MOST_TRAINED // self._numbers_a_row(task)
         groups: list[list[int]] = []
         rows = 0
@@ -294,7 +296,7 @@ class Sharded(Unlearner):
         A layer's outputs have as many columns as its weight and bias: one set for values, one for gradients.
         """
         layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
-        graph = task.graph
+        graph = task.seen
         edges = -(-graph.num_edges // graph.num_nodes)
         rows = graph.sparse_rows
         # A sparse entry is a column and a value.
