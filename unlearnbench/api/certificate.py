@@ -19,7 +19,7 @@ from unlearnbench.errors import UsageError, WriteError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.digests import changed_names, digests
 from unlearnbench.measure.provenance import provenance
-from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol import Forget
 from unlearnbench.protocol.requests import Kind
 from unlearnbench.records.files import write_together
 from unlearnbench.records.states import state_bytes

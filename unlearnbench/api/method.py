@@ -294,9 +294,7 @@ def method(bracket: str | type[Unlearner]) -> Method:
 
 def _cell(spec: Spec, task: OwnTask) -> Cell:
     """Return the cell that a run would have; its request is a placeholder."""
-    rules = Protocol(
-        forget=Forget(None, count=1), own_split=task.full_graph.split is not None, setting=task.setting
-    )
+    rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None, setting=task.setting)
     dataset, checksum, device = replace(task.dataset, label="data"), task.full_graph.checksum(), task.device.type
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, device)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from unlearnbench.api.own_network import OwnNetwork, check_outputs
 from unlearnbench.api.session import name_of
 from unlearnbench.component import Spec
-from unlearnbench.datasets.base import edge_statistics
+from unlearnbench.datasets.base import edge_statistics, little_seen
 from unlearnbench.datasets.own.arrays import Features
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import UsageError
@@ -27,6 +27,8 @@ from unlearnbench.running.config import make_config
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.lookup import chosen_models
 from unlearnbench.task import Task, surroundings
+
+_SILENCE = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,6 +134,10 @@ def task_from_data(
         parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
         raise UsageError(f"Dataset data: {error.message}", error.hint) from None
+    note = little_seen(graph, parts.train) if config.setting == "inductive" else ""
+    if note:
+        remedy = f'setting="transductive" passes messages over all nodes and hides labels alone. {_SILENCE}'
+        warnings.warn(f"task_from_data: {note}; {remedy}", stacklevel=2)
     training_graph = graph.induced(parts.train).to(where)
     if issubclass(chosen.cls, OwnNetwork):
         check_outputs(chosen.cls.make().to(where), training_graph)
@@ -152,9 +158,8 @@ def task_from_data(
 
 def _assumptions(reader: File, graph: Graph) -> Iterator[str]:
     """Yield what was ignored or assumed, and what to do about it; a run prints the same."""
-    silence = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
     for note in reader.notes:
         is_left_out = note.startswith("ignored")
-        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{silence}"
+        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{_SILENCE}"
     if edge_statistics(graph)["directed"]:
-        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {silence}"
+        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {_SILENCE}"

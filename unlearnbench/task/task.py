@@ -163,7 +163,8 @@ class Task:
             shard: int64 [m], the shard of each, counted from 0.
             wanted: The shards to yield.
         """
-        return self.seen.parts(ids, shard, wanted, self.surroundings and self.surroundings.graph.ids)
+        others = None if self.surroundings is None else self.surroundings.graph.ids
+        return self.seen.parts(ids, shard, wanted, others)
 
     @classmethod
     def from_data(cls, data: Any, **settings: Any) -> Task:

@@ -277,8 +277,8 @@ class Sharded(Unlearner):
         """Split shards, in their order, into groups whose members are trained together."""
         if not shards:
             return []
-        sizes = torch.bincount(self._shard, minlength=self.num_shards)
-        sizes = (sizes + (task.seen.num_nodes - task.graph.num_nodes)).tolist()
+        others = task.seen.num_nodes - task.graph.num_nodes
+        sizes = (torch.bincount(self._shard, minlength=self.num_shards) + others).tolist()
         most = _MOST_TRAINED // self._numbers_a_row(task)
         groups: list[list[int]] = []
         rows = 0
@@ -320,7 +320,8 @@ class Sharded(Unlearner):
 
     def _add_outputs(self, query: Query, voting: Sequence[int], outputs: MemberOutputs) -> None:
         """Collect the outputs of members over their own shards, some members at a time."""
-        rows = len(self._ids) // len(voting) + len(query.targets)
+        shared = max(len(query.targets), query.graph.num_nodes - len(query.retained))
+        rows = len(self._ids) // len(voting) + shared
         per_member = max(rows * query.graph.num_features, 1)
         at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
         contexts = query.contexts(self._ids, self._shard, voting)
