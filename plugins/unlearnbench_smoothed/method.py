@@ -30,7 +30,7 @@ class Smoothed(Unlearner):
         """The method, and how its predictions are smoothed."""
 
         method: Spec = part("unlearner", "sisa", "Whose predictions are smoothed.")
-        share: float = Field(default=0.5, ge=0, lt=1, description="Weight of the neighbours; 0: no smoothing.")
+        share: float = Field(default=0.7, ge=0, lt=1, description="Weight of the neighbours; 0: no smoothing.")
         rounds: int = Field(default=15, ge=0, description="Rounds of smoothing; 0: no smoothing.")
 
         @model_validator(mode="after")

@@ -13,6 +13,7 @@ import torch
 from record_samples import make_record
 from repository import ROOT
 
+import unlearnbench
 from unlearnbench.gnn.edges import Edges
 from unlearnbench.gnn.layout import Ragged
 from unlearnbench.gnn.ragged import ragged_product
@@ -355,6 +356,20 @@ def test_controls_of_smoothing_change_one_thing_each(script):
     assert made["edges"].num_edges == 0
     partly = replace(graph, y=torch.where(torch.arange(60) < 20, -1, graph.y))
     assert torch.equal(controls.CONTROLS["labels"](partly).y < 0, partly.y < 0)
+
+
+def test_a_share_scores_as_a_run_with_it_does(script, monkeypatch, capsys, tmp_path):
+    out = tmp_path / "out"
+    records = unlearnbench.run(
+        "retrain,smoothed[method=retrain,share=0.3],smoothed[method=retrain,share=0.8]",
+        datasets="digits", repetitions=1, epochs=3, out=out,
+    )  # fmt: skip
+    monkeypatch.setattr("sys.argv", ["smoothing_share.py", str(out), "--shares", "0", "0.3", "0.8"])
+    script("smoothing_share").main()
+    wanted = [f"{100 * record.metrics['val_f1_micro']['full']['after']:.2f}" for record in records]
+    _, _, row, _, _, _, mean, over_all = capsys.readouterr().out.splitlines()
+    assert row.split() == ["digits", "gcn", "retrain", *wanted]
+    assert mean.split()[1:] == over_all.split()[1:] == wanted
 
 
 def test_homophily_and_majority_leave_nodes_without_a_label_out(script):

@@ -159,7 +159,7 @@ def test_its_own_time_is_that_of_a_prediction_in_the_full_view():
     [
         ("smoothed", "smoothed[method=sisa]"),
         ("smoothed[num_shards=5]", "smoothed[method=sisa[num_shards=5]]"),
-        ("smoothed[share=0.5,method=retrain,rounds=15]", "smoothed[method=retrain]"),
+        ("smoothed[share=0.7,method=retrain,rounds=15]", "smoothed[method=retrain]"),
         ("smoothed[method=graphrevoker[preset=paper],share=0.3]",) * 2,
         (
             "smoothed[method=sharded[partitioner=bekm[slack=0]]]",

@@ -192,7 +192,7 @@ def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float)
     records = [make_record("sharded", label=name, params={"at": at}) for at, name in enumerate(names)]
     (group,) = group_records(frame_of(records))
     found = aggregate(group)
-    figure = time_figure(found, LOOKS, width)
+    figure = time_figure(found, None, LOOKS, width)
     FigureCanvasAgg(figure).draw()
     (legend,) = figure.legends
     box = legend.get_window_extent()
@@ -232,7 +232,7 @@ def test_a_method_has_its_colour_in_every_figure() -> None:
 
     found = group([one for name, (score, seconds) in METHODS.items() for one in spread(name, score, seconds)])
     expected = {LOOKS.of(name).colour.upper(): SHAPES[LOOKS.of(name).shape] for name in METHODS}
-    for panel in time_figure(found, LOOKS, 7.0).axes:
+    for panel in time_figure(found, None, LOOKS, 7.0).axes:
         assert {colour: mark for colour, mark in colours_of(panel).items() if colour in expected} == expected
     for panel in phases_figure(found, LOOKS, 3.35).axes:
         assert {to_hex(bar.get_facecolor()).upper() for bar in panel.patches} == set(expected)

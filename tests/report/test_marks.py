@@ -76,27 +76,28 @@ def test_submitting_takes_no_marks_along(command: Any, mine: Path) -> None:
     assert not list(Path("submission").rglob("recomputed*"))
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda plain: plain.update(more=1), "more"),
-        (lambda plain: plain["machine"].update(cores=plain["machine"]["cores"] + 1), "describes another machine"),
-        (lambda plain: plain["records"].append(plain["records"][0]), "a record is named twice"),
-        (lambda plain: plain["records"][0].update(agrees="yes"), "valid boolean"),
-        (lambda plain: plain["records"][0].update(checksum="0"), "match pattern"),
-    ],
-)
-def test_a_damaged_file_of_marks_is_named(command: Any, mine: Path, change: Any, said: str) -> None:
+DAMAGES: list[tuple[Any, str]] = [
+    (lambda plain: plain.update(more=1), ""),
+    (lambda plain: plain["machine"].update(cores=plain["machine"]["cores"] + 1), "describes another machine"),
+    (lambda plain: plain["records"].append(plain["records"][0]), "a record is named twice"),
+    (lambda plain: plain["records"][0].update(agrees="yes"), "valid boolean"),
+    (lambda plain: plain["records"][0].update(checksum="0"), "match pattern"),
+]
+
+
+def test_a_damaged_file_of_marks_is_named(command: Any, mine: Path) -> None:
     assert command("leaderboard", "verify", "mine", "--recompute", "1").code == 0
     path = marks_of(mine)
-    plain = json.loads(path.read_text())
-    change(plain)
-    path.write_text(json.dumps(plain))
+    sound = path.read_text()
+    for change, said in DAMAGES:
+        plain = json.loads(sound)
+        change(plain)
+        path.write_text(json.dumps(plain))
+        told = command("leaderboard", "build", "mine")
+        assert told.code == 1
+        assert str(path.relative_to(mine.parent)) in told.err
+        assert said in told.err
     before = path.read_bytes()
-    told = command("leaderboard", "build", "mine")
-    assert told.code == 1
-    assert str(path.relative_to(mine.parent)) in told.err
-    assert said in told.err or said == "more"
     again = command("leaderboard", "verify", "mine", "--recompute", "1")
     assert again.code == 0
     assert "It is not noted which cells were computed again" in again.err

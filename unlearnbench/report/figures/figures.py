@@ -32,6 +32,7 @@ from unlearnbench.report.figures.sweep import sweep_figure
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import REFERENCE, group_records
+from unlearnbench.report.frame.verdicts import shown_to_forget
 from unlearnbench.report.tables.cost import Curve, find_curves, shown_even
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.stream import stream_tables
@@ -88,7 +89,7 @@ def find_figures(
     for group in group_records(frame):
         averages = aggregate(group)
         if any(points(averages, view)[0] for view in VIEWS):
-            yield f"f1-time {group.name}", partial(time_figure, averages, looks)
+            yield f"f1-time {group.name}", partial(time_figure, averages, audits, looks)
         if any(stacks(averages, moment) for moment in PHASES):
             yield f"phases {group.name}", partial(phases_figure, averages, looks)
         for heat in heats(averages):
@@ -102,10 +103,17 @@ def find_figures(
         yield f"sweep {place_name(groups)}", partial(sweep_figure, groups, audits, looks)
 
 
-def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
-    """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation."""
+def time_figure(averages: Aggregate, audits: pd.DataFrame | None, looks: Looks, width: float) -> Any:
+    """Draw micro-F1 against unlearning time, a panel a view; bars are one sample standard deviation.
+
+    Where methods were audited, those that were not shown to forget are hollow.
+    """
     figure, panels = make_panels(width, 2, 2.1, sharey=True)
     shown: dict[str, Any] = {}
+    forgets, records = shown_to_forget(audits, averages.group.facets), averages.group.frame
+    hollow = set[str]()
+    configs = dict(zip(records["row"], records["method_config"], strict=True))
+    doubtful = {row for row, config in configs.items() if forgets and row != REFERENCE and not forgets.get(config)}
     for panel, view in zip(panels, VIEWS, strict=True):
         drawn, _ = points(averages, view)
         tagged = tags((one.row, one.method) for one in drawn)
@@ -115,7 +123,7 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
             left = min(one.seconds_sd or 0.0, 0.999 * x)
             spread = None if one.score_sd is None else [100 * one.score_sd]
             look, right = looks.of(one.method), one.seconds_sd or 0.0
-            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **marker_of(look))
+            panel.errorbar([x], [y], yerr=spread, xerr=[[left], [right]], **marker_of(look, one.row in doubtful))
             shown[with_tag(one.row, tagged)] = look
             if one.row in tagged:
                 style = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL, "zorder": 5}
@@ -130,8 +138,9 @@ def time_figure(averages: Aggregate, looks: Looks, width: float) -> Any:
             put_ticks(panel, "x", least / 2, 1.3 * most)
         # Side by side the panels have one axis.
         dress(panel, f"view {view}", "unlearning time, s", "micro-F1, %" if width < 5 or view == VIEWS[0] else "")
-    put_legend(figure, shown, width)
-    return titled(figure, averages.group.name)
+        hollow |= {with_tag(row, tagged) for row in doubtful}
+    put_legend(figure, shown, width, hollow=hollow)
+    return titled(figure, averages.group.name + ("; hollow: not shown to forget" if hollow & set(shown) else ""))
 
 
 def phases_figure(averages: Aggregate, looks: Looks, width: float) -> Any:

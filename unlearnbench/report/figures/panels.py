@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from unlearnbench.registry.looks import SHAPES, Look
@@ -36,9 +36,11 @@ def put_ticks(panel: Any, axis: str, low: float, high: float) -> None:
     getattr(panel, f"set_{axis}ticks")(ticks, [f"{value:g}" for value in ticks])
 
 
-def marker_of(one: Look) -> dict[str, Any]:
-    """Return how the points of a method are drawn."""
+def marker_of(one: Look, hollow: bool = False) -> dict[str, Any]:
+    """Return how the points of a method are drawn; hollow, its colour is that of the outline."""
     marker = {"marker": SHAPES[one.shape], "markersize": 5.5, "markeredgecolor": INK, "markeredgewidth": 0.5}
+    if hollow:
+        marker |= {"markerfacecolor": "white", "markeredgecolor": one.colour, "markeredgewidth": 1.2}
     return marker | {"color": one.colour, "linestyle": "none", "ecolor": INK, "elinewidth": 0.6, "linewidth": 1.4}
 
 
@@ -56,12 +58,18 @@ def dress(panel: Any, title: str, bottom: str, left: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def put_legend(figure: Any, shown: Mapping[str, Look], width: float, most: int = 4) -> None:
-    """Put the legend below a figure, which grows if there are many rows."""
+def put_legend(
+    figure: Any, shown: Mapping[str, Look], width: float, most: int = 4, hollow: Collection[str] = ()
+) -> None:
+    """Put the legend below a figure, which grows if there are many rows; names in `hollow` have hollow marks."""
     line = matplotlib_module("lines").Line2D
     handles = []
     for label, look in shown.items():
-        marker = {name: value for name, value in marker_of(look).items() if name not in ("ecolor", "elinewidth")}
+        marker = {
+            name: value
+            for name, value in marker_of(look, label in hollow).items()
+            if name not in ("ecolor", "elinewidth")
+        }
         handles.append(line([], [], label=label, **marker))
     longest = max(map(len, shown), default=0)
     columns = max(1, min(most, int(width * 17 / (longest + 5))))
