@@ -20,12 +20,14 @@ from unlearnbench.gnn import train_networks
 from unlearnbench.gnn.sampling import NeighbourSampler
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, Protocol, Request
+from unlearnbench.protocol.poison import Poison
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.running.backends.sealed import seal, unseal
 from unlearnbench.running.cell_codec import cell_from_plain, cell_to_plain
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import make_plan
-from unlearnbench.running.runner import run_cell
+from unlearnbench.running.runner import cell_data, run_cell, run_unscored
 from unlearnbench.task import Training, View, make_query, surroundings
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -154,6 +156,19 @@ def test_only_a_transductive_cell_names_its_setting_and_it_comes_back():
     assert cell_from_plain(cell_to_plain(transductive), CATALOGUE).key == transductive.key != inductive.key
 
 
+@pytest.mark.parametrize("poison", [None, Poison(5, 4)])
+def test_a_process_of_its_own_gets_the_setting_too(poison):
+    protocol = replace(TRANSDUCTIVE, poison=poison)
+    data_here = cell_data(cell("retrain", protocol=protocol), GRAPH)
+    there = unseal(seal(data_here))
+    assert there.unlabelled is not None
+    assert torch.equal(there.unlabelled, data_here.unlabelled)
+    assert bool((there.graph.y[there.graph.positions(there.unlabelled)] == -1).all())
+    records = [run_unscored(cell("retrain", protocol=protocol), one, run_context())[0] for one in (data_here, there)]
+    assert records[0].status == "ok", records[0].error
+    assert records[0].digests == records[1].digests
+
+
 def test_settings_never_share_a_table():
     records = [
         run_cell(cell("retrain", protocol=one), GRAPH, run_context())[0]
@@ -200,7 +215,7 @@ def test_a_method_forgets_in_a_script_and_goes_on_after_a_restart(tmp_path):
     assert torch.equal(method.predict(view="full"), fresh.predict(view="full"))
 
 
-def test_who_sees_little_of_a_graph_is_told_and_how_to_see_more(tmp_path):
+def test_who_sees_little_of_a_graph_is_warned_and_how_to_see_more(tmp_path):
     graph = toy_graph(80, edges=300)
     order = torch.arange(80)
     masks = {"train_mask": order < 6, "val_mask": (order >= 6) & (order < 40), "test_mask": order >= 40}

@@ -82,15 +82,15 @@ class RepetitionData:
         graph: The dataset, with the injected nodes or features if any.
         split: Its parts; injected nodes are training nodes.
         requests: What must be forgotten, one request after the other.
-        clean: The training nodes without the injected ones; None: nothing was injected.
         setting: That of the protocol.
+        clean: The training nodes without the injected ones; None: nothing was injected.
     """
 
     graph: Graph
     split: Split
     requests: Sequence[Request]
+    setting: Setting
     clean: Tensor | None = None
-    setting: Setting = "inductive"
 
     @property
     def unlabelled(self) -> Tensor | None:
@@ -112,14 +112,14 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
         drawn = requests(protocol, graph, parts.train, base, dataset, repetition)
-        return RepetitionData(graph, parts, drawn, setting=protocol.setting)
+        return RepetitionData(graph, parts, drawn, protocol.setting)
     rng = seeds.generator(base, "poison", dataset, repetition)
     if protocol.forget.kind == "feature":
         injected, ids = inject_features(graph, parts.train, protocol.poison, rng)
-        return RepetitionData(injected, parts, [Request.of_features(ids)], parts.train, protocol.setting)
+        return RepetitionData(injected, parts, [Request.of_features(ids)], protocol.setting, parts.train)
     injected, ids = inject(graph, parts.train, protocol.poison, rng)
     with_injected = replace(parts, train=torch.cat([parts.train, ids]))
-    return RepetitionData(injected, with_injected, [Request(ids)], parts.train, protocol.setting)
+    return RepetitionData(injected, with_injected, [Request(ids)], protocol.setting, parts.train)
 
 
 def unlabelled(graph: Graph, train: Tensor, setting: Setting) -> Tensor | None:
