@@ -19,6 +19,7 @@ class Finetune(PostHoc):
     reference = "fine-tuning of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     class Params(ComponentParams):
         """How long, and how fast."""
@@ -30,4 +31,4 @@ class Finetune(PostHoc):
         """Train a copy further."""
         lr = retained.training.lr if self.params.lr is None else self.params.lr
         further = replace(retained, training=replace(retained.training, epochs=self.params.epochs, lr=lr))
-        return train_networks(further, [retained.graph], [0], role=self.name, start={0: network.state(0)})
+        return train_networks(further, [retained.seen], [0], role=self.name, start={0: network.state(0)})

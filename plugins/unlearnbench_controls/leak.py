@@ -24,6 +24,7 @@ class RetrainLeak(PostHoc):
     reference = "Retrain of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024, with a leak put in"
     claim = Claim.NONE
     forgets = frozenset({"node", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     class Params(ComponentParams):
         """The share."""
@@ -33,7 +34,7 @@ class RetrainLeak(PostHoc):
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Train a new network on the retained and the leaked nodes, or with their features."""
         kept = torch.isin(request.ends[:, 0], leaked(request.nodes, self.params.k, task))
-        return train_networks(retained, [Request(request.ids[~kept], request.kind).apply(task.graph)], [0])
+        return train_networks(retained, [task.without(Request(request.ids[~kept], request.kind)).seen], [0])
 
 
 def leaked(ids: Tensor, k: float, task: Task) -> Tensor:

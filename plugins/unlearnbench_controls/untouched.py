@@ -19,6 +19,7 @@ class NoOp(PostHoc):
     reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024, as a control"
     claim = Claim.NONE
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Change nothing."""

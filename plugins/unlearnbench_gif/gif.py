@@ -10,7 +10,7 @@ from unlearnbench.unlearning import InfluenceParams, add, influence_step
 class Gif(PostHoc):
     """Steps towards the retrained parameters by the inverse Hessian (Wu et al., WWW 2023).
 
-    Only training nodes can count as influenced: a task holds no others.
+    Only training nodes can count as influenced: a task holds no labels of others.
     """
 
     name = "gif"
@@ -19,6 +19,7 @@ class Gif(PostHoc):
     reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     class Params(InfluenceParams):
         """Whose loss changes and how the Hessian is inverted."""

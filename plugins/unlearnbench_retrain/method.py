@@ -22,6 +22,7 @@ class Retrain(Unlearner):
     reference = "the reference of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024"
     claim = Claim.EXACT
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     def fit(self, task: Task) -> None:
         """Train one network on all training nodes."""
@@ -53,4 +54,4 @@ class Retrain(Unlearner):
 
     def _train(self, task: Task) -> None:
         self._ids = task.graph.ids.clone()
-        self._network = train_networks(task, [task.graph], [0])
+        self._network = train_networks(task, [task.seen], [0])

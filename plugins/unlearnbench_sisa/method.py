@@ -84,9 +84,10 @@ class Sisa(Sharded):
 
         A step over empty slices is skipped.
         """
-        slices = [self.slices_of(graph.ids, task) for graph in graphs]
+        # Nodes without a label are forgotten by nobody: they are there from the first slice that trains.
+        slices = [self.slices_of(graph.ids, task).masked_fill(graph.y < 0, -1) for graph in graphs]
         begin = [
-            max(int(own.min()), 1 + max(self._checkpoints.get(shard, {}), default=-1))
+            max(int(own[own >= 0].min()), 1 + max(self._checkpoints.get(shard, {}), default=-1))
             for own, shard in zip(slices, shards, strict=True)
         ]
         epochs = slice_epochs(task.training.epochs, self.slices)

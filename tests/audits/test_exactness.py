@@ -39,7 +39,7 @@ SETTING = Exactness.Params(runs=6, permutations=99)
 
 @pytest.fixture(scope="module")
 def catalogue():
-    plugin = FakePoint("wrong", plugin_of(unlearners=[*wrong.RIGHT, *wrong.WRONG]))
+    plugin = FakePoint("wrong", plugin_of(unlearners=[*wrong.RIGHT, *wrong.WRONG, wrong.KeepsANeighbour]))
     return load_catalogue(entry_points=[*entry_points(group="unlearnbench"), plugin])
 
 
@@ -169,6 +169,32 @@ def test_wrong_methods_are_named_by_what_differs(name, found):
         assert re.search(pattern, unlearned[check]), unlearned[check]
         assert unlearned[check] in finding.notes[0]
     assert not unlearned.keys() & ({"memory"} | NOT_NAMED.get(name, set()))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("retrain", "exact"),
+        ("sisa[num_shards=4,partitioner=hash]", "exact"),
+        ("sisa[num_shards=4,slices=3]", "exact-given-partition (ids)"),
+    ],
+)
+def test_in_the_transductive_setting_methods_show_what_they_claim(text, verdict, catalogue):
+    with runs_here():
+        finding = audited(text, catalogue, setting="transductive")
+    assert (finding.verdict, finding.details["claim_holds"]) == (verdict, True)
+    assert failed(finding).keys() <= {"own partition", "content"}
+
+
+def test_a_forgotten_node_kept_as_an_unlabelled_neighbour_is_named(catalogue):
+    with runs_here():
+        finding = audited("keeps-a-neighbour", catalogue, setting="transductive", forget=0.05)
+    assert finding.verdict.startswith("refuted")
+    differs = failed(finding)
+    assert "graphs read in unlearn(): 1 forgotten nodes are in it: 19;" in differs["graphs"]
+    assert "edges of forgotten nodes are in it" in differs["graphs"]
+    assert "state differs in members/000" in differs["counterfactual"]
+    assert "features and edges of forgotten nodes" in differs["content"]
 
 
 def test_a_method_that_changes_nothing_forgets_nothing_and_a_retrained_one_is_near(found):

@@ -379,6 +379,36 @@ class WeighsByOldLabels(KeepsAnchors):
         return torch.log_softmax(super().predict(query) + self._often.log(), dim=1)
 
 
+class KeepsANeighbour(Unlearner):
+    """Transductive Retrain that hides the label of the first forgotten node and goes on passing messages over it."""
+
+    name = "keeps-a-neighbour"
+    claim = Claim.EXACT
+    settings = frozenset({"inductive", "transductive"})
+
+    def fit(self, task):
+        self._old, self._graph = task, task.seen
+        self._train(task)
+
+    def unlearn(self, request, retained):
+        left = self._old.without(Request(request.ids[1:])).seen
+        self._graph = replace(left, y=left.y.masked_fill(left.ids == request.ids[0], -1))
+        self._old = retained
+        self._train(retained)
+
+    def _train(self, task):
+        self._ids = task.graph.ids.clone()
+        self._network = train_networks(task, [self._graph], [0])
+
+    def predict(self, query):
+        graph = query.context(self._ids)
+        ((_, logits),) = self._network.predict([graph])
+        return torch.log_softmax(logits[graph.positions(query.targets)], dim=1)
+
+    def state(self):
+        return {f"members/000/{name}": value for name, value in self._network.state(0).items()}
+
+
 RIGHT = [Shards, Linear, Vague]
 WRONG = [
     *(KeepsOneInU, ReusesOneMember, OldDegrees, SkipsOne, TakesPositionsForIds, CachesARow, KeepsTheOptimiser),

@@ -86,7 +86,7 @@ def test_only_large_graphs_are_trained_in_groups(nodes, features, entries, edges
     method._shard = torch.arange(nodes) % 20
     rows = None if entries is None else SimpleNamespace(values=range(entries))
     graph = SimpleNamespace(num_nodes=nodes, num_features=features, num_edges=edges, sparse_rows=rows)
-    task = SimpleNamespace(graph=graph, checkpoints=NoCheckpoints())
+    task = SimpleNamespace(graph=graph, seen=graph, checkpoints=NoCheckpoints())
     assert len(method._groups(task, range(20))) == groups
     assert method._groups(task, []) == []
 

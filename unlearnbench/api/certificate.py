@@ -19,7 +19,7 @@ from unlearnbench.errors import UsageError, WriteError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.digests import changed_names, digests
 from unlearnbench.measure.provenance import provenance
-from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol import Forget
 from unlearnbench.protocol.requests import Kind
 from unlearnbench.records.files import write_together
 from unlearnbench.records.states import state_bytes
@@ -78,7 +78,7 @@ class Service:
             held = replace(graph, split=Split(train, method.split.val, method.split.test))
             cell = replace(
                 method.cell,
-                protocol=Protocol(forget=amount, own_split=True),
+                protocol=replace(method.cell.protocol, forget=amount, own_split=True),
                 checksum=held.checksum(),
                 audit=spec,
             )

@@ -206,7 +206,7 @@ class Method:
         check_known(requested, self._graph, self._requests)
         targets, place = torch.unique(requested, return_inverse=True)
         held = self._task.graph.ids.cpu() if self.unlearner.deletes_at_inference else own.split.train
-        query = make_query(self._graph, held, targets, _VIEWS[view], own.device)
+        query = make_query(self._graph, held, targets, _VIEWS[view], own.device, own.unlabelled)
         with _seeded(own):
             answer = check_predictions(self.unlearner.predict(query), query)
         return answer.exp()[place.to(own.device)]
@@ -294,7 +294,7 @@ def method(bracket: str | type[Unlearner]) -> Method:
 
 def _cell(spec: Spec, task: OwnTask) -> Cell:
     """Return the cell that a run would have; its request is a placeholder."""
-    rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None)
+    rules = Protocol(forget=Forget(None, count=1), own_split=task.full_graph.split is not None, setting=task.setting)
     dataset, checksum, device = replace(task.dataset, label="data"), task.full_graph.checksum(), task.device.type
     return Cell(rules, dataset, checksum, task.model, spec, task.training, task.repetition, task.base_seed, device)
 

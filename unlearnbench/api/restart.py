@@ -23,6 +23,7 @@ from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_of_canonical, check_same_versions
 from unlearnbench.running.device import choose_device
+from unlearnbench.task import surroundings
 
 
 def load_method(path: str | Path, data: Any, *, model: Any = None) -> Method:
@@ -124,6 +125,7 @@ def _replayed(cell: Cell, graph: Graph, state: State) -> Method:
 def _own_task(cell: Cell, graph: Graph, state: State) -> OwnTask:
     device = choose_device(cell.device)
     train = state.split.train[graph.contains(state.split.train)]
+    unlabelled = protocol.unlabelled(graph, train, cell.protocol.setting)
     return OwnTask(
         graph.induced(train).to(device),
         cell.model,
@@ -135,6 +137,7 @@ def _own_task(cell: Cell, graph: Graph, state: State) -> OwnTask:
         dataset=cell.dataset,
         base_seed=cell.seed,
         repetition=cell.repetition,
+        surroundings=surroundings(graph, unlabelled, device),
     )
 
 

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from torch import Tensor
+
 from unlearnbench.api.own_network import OwnNetwork, check_outputs
 from unlearnbench.api.session import name_of
 from unlearnbench.component import Spec
-from unlearnbench.datasets.base import edge_statistics
+from unlearnbench.datasets.base import edge_statistics, little_seen
 from unlearnbench.datasets.own.arrays import Features
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
-from unlearnbench.protocol import protocol
+from unlearnbench.protocol import Setting, protocol
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.registry.requirements import check_requirements
@@ -24,7 +26,9 @@ from unlearnbench.running.cell import identity_of
 from unlearnbench.running.config import make_config
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.lookup import chosen_models
-from unlearnbench.task import Task
+from unlearnbench.task import Task, surroundings
+
+_SILENCE = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,9 +49,19 @@ class OwnTask(Task):
     base_seed: int
     repetition: int
 
+    @property
+    def setting(self) -> Setting:
+        """Whether training sees nodes that are no training nodes."""
+        return "inductive" if self.surroundings is None else "transductive"
+
+    @property
+    def unlabelled(self) -> Tensor | None:
+        """The nodes that training sees without their labels; None if it sees no others than its own."""
+        return protocol.unlabelled(self.full_graph, self.split.train, self.setting)
+
     def bare(self) -> Task:
         """Return the plain task that an unlearner gets."""
-        return Task(self.graph, self.model, self.training, self.device, self.seed)
+        return Task(self.graph, self.model, self.training, self.device, self.seed, surroundings=self.surroundings)
 
 
 def task_from_data(
@@ -63,6 +77,7 @@ def task_from_data(
     features: Features = "given",
     undirected: bool = False,
     device: str = "cpu",
+    setting: Setting = "inductive",
 ) -> OwnTask:
     """Make a task from your own graph, outside any benchmark; fit `unlearnbench.method` to it.
 
@@ -85,6 +100,8 @@ def task_from_data(
         features: The data's, the number of edges that end in a node, or 1 for all.
         undirected: Add the reverse of every edge and drop duplicates.
         device: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
+        setting: Whether training sees its training nodes alone, or passes messages over all nodes and sees no other
+            labels: `transductive`.
 
     Raises:
         DataError: The data breaks a rule; names the rule and the first place.
@@ -98,6 +115,7 @@ def task_from_data(
         "split": split,
         "device": device,
         "epochs": epochs,
+        "setting": setting,
     }
     config = make_config({**settings, "set": assigned}, "unlearnbench.task_from_data")
     catalogue = load_and_report()
@@ -116,6 +134,10 @@ def task_from_data(
         parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
         raise UsageError(f"Dataset data: {error.message}", error.hint) from None
+    note = little_seen(graph, parts.train) if config.setting == "inductive" else ""
+    if note:
+        remedy = f'setting="transductive" passes messages over all nodes and hides labels alone. {_SILENCE}'
+        warnings.warn(f"task_from_data: {note}; {remedy}", stacklevel=2)
     training_graph = graph.induced(parts.train).to(where)
     if issubclass(chosen.cls, OwnNetwork):
         check_outputs(chosen.cls.make().to(where), training_graph)
@@ -130,14 +152,14 @@ def task_from_data(
         dataset=dataset,
         base_seed=base_seed,
         repetition=repetition,
+        surroundings=surroundings(graph, protocol.unlabelled(graph, parts.train, config.setting), where),
     )
 
 
 def _assumptions(reader: File, graph: Graph) -> Iterator[str]:
     """Yield what was ignored or assumed, and what to do about it; a run prints the same."""
-    silence = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
     for note in reader.notes:
         is_left_out = note.startswith("ignored")
-        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{silence}"
+        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{_SILENCE}"
     if edge_statistics(graph)["directed"]:
-        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {silence}"
+        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {_SILENCE}"

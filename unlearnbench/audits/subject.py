@@ -15,7 +15,7 @@ from unlearnbench.component import Spec, canonical_json
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.running.cell import Cell
-from unlearnbench.task import Query, Task, Training, View, make_query
+from unlearnbench.task import Query, Task, Training, View, make_query, surroundings
 from unlearnbench.unlearning import Unlearner
 
 Kept = TypeVar("Kept")
@@ -101,7 +101,9 @@ class Subject:
         seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
         if run or side:
             seed = seeds.seed(seed, "audit", side, run)
-        return Task(self.train_graph, cell.model, training or cell.training, self.device, seed)
+        outside = surroundings(self.setting.graph, self.setting.unlabelled, self.device)
+        how = training or cell.training
+        return Task(self.train_graph, cell.model, how, self.device, seed, surroundings=outside)
 
     def fit(self, method: Spec, task: Task) -> Unlearner:
         """Build and train a method."""
@@ -134,7 +136,7 @@ class Subject:
             gone = torch.isin(graph.ids, self.split.train) & ~torch.isin(graph.ids, retained)
             source, target = graph.edge_index
             graph = graph.with_edges(graph.edge_index[:, ~(gone[source] & gone[target])])
-        return make_query(graph, retained, targets, view, self.device)
+        return make_query(graph, retained, targets, view, self.device, self.setting.unlabelled)
 
     def place(self) -> dict[str, Any]:
         """Return the cell's data, model, training and request as plain values: the first part of a key of `memory`."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 from platformdirs import user_cache_path
+from torch import Tensor
 
 from unlearnbench.component import Component
 from unlearnbench.datasets.catalogue_of_graphs import GraphSize
@@ -138,6 +139,22 @@ def describe(graph: Graph) -> str:
     ]
     unlabelled = int((graph.y < 0).sum())
     return ", ".join([*words, *([f"{unlabelled} without a label"] if unlabelled else [])])
+
+
+def little_seen(graph: Graph, train: Tensor) -> str:
+    """Describe what inductive training sees of a graph if that is little, less than a tenth of nodes or edges, or ''.
+
+    Args:
+        graph: The graph.
+        train: int64 [m], ids of the training nodes.
+    """
+    pairs, seen = len(graph.pairs()), len(graph.induced(train).pairs())
+    if 10 * len(train) >= graph.num_nodes and 10 * seen >= pairs:
+        return ""
+    return (
+        f"training sees {len(train)} of {graph.num_nodes} nodes and {seen} of {pairs} undirected pairs: those of"
+        " training nodes alone"
+    )
 
 
 _ODD_EDGES = {"duplicates": "duplicate edges", "self_loops": "self-loops", "isolated": "isolated nodes"}

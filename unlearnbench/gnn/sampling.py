@@ -52,7 +52,7 @@ class NeighbourSampler:
         return self.graph.cut_out(nodes, torch.stack([source[inside], target[inside]]))
 
     def batches(self, size: int, fanouts: Sequence[int], generator: torch.Generator) -> Iterator[tuple[Graph, int]]:
-        """Yield batches of all nodes in random order.
+        """Yield batches of all nodes with a label in random order.
 
         Args:
             size: Seeds of a batch; the last one may have fewer.
@@ -62,7 +62,8 @@ class NeighbourSampler:
         Yields:
             The subgraph of a batch and its number of seeds.
         """
-        order = torch.randperm(self.graph.num_nodes, generator=generator).to(self._place.device)
+        labelled = torch.nonzero(self.graph.y >= 0)[:, 0]
+        order = labelled[torch.randperm(len(labelled), generator=generator).to(labelled.device)]
         for seeds in order.split(size):
             yield self.sample(seeds, fanouts, generator), len(seeds)
 

@@ -22,17 +22,24 @@ from unlearnbench.task import Task, Training
 
 
 def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epochs: Iterable[int]) -> None:
-    """Train in place: Adam on the sum of the networks' mean cross-entropies.
+    """Train in place: Adam on the sum of the networks' mean cross-entropies over the nodes with a label.
 
     The gradient of the sum is, for each network, that of its own mean: no parameter of one
     network depends on data of another.
     """
     descent = _Descent(stack, training)
-    share = _shares([graph.num_nodes for graph in layout.graphs()], labels.device)
+    labelled = labels >= 0
+    sizes = [graph.num_nodes for graph in layout.graphs()]
+    counted = None if bool(labelled.all()) else torch.nonzero(labelled)[:, 0]
+    if counted is not None:
+        sizes = [int(part.sum()) for part in labelled.split(sizes)]
+        labels = labels[counted]
+    share = _shares(sizes, labels.device)
     for epoch in epochs:
         if layout.noise is not None:
             layout.noise.step = epoch
-        descent.step(stack.head(stack.embed(layout), layout), labels, share)
+        rows = stack.head(stack.embed(layout), layout)
+        descent.step(rows if counted is None else rows[counted], labels, share)
     descent.finish()
 
 
@@ -130,7 +137,8 @@ def train_networks(
 
     Args:
         task: Model, training and seed.
-        graphs: One per network, each with at least one node.
+        graphs: One per network, each with at least one labelled node; nodes with the label -1 pass messages and
+            do not count in the loss.
         names: The networks' numbers, which determine their initial weights and dropout.
         role: What the networks are for; different roles draw different random numbers.
         start: By a network's number, the parameters it starts from, as `Networks.state` returns them;
@@ -162,7 +170,7 @@ def _groups(training: Training, graphs: Sequence[Graph]) -> list[list[int]]:
 
 
 def _steps_an_epoch(training: Training, graph: Graph) -> int:
-    return -(-graph.num_nodes // training.batch_size) if training.batch_size else 1
+    return -(-int((graph.y >= 0).sum()) // training.batch_size) if training.batch_size else 1
 
 
 def _train_lockstep(

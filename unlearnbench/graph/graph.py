@@ -208,6 +208,18 @@ class Graph:
         low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
         return torch.isin(low * self.num_nodes + high, gone)
 
+    def extended(self, other: Graph, links: Tensor) -> Graph:
+        """Return the graph with the nodes and edges of another after its own, and edges between the two.
+
+        Args:
+            other: A graph without a node of this one.
+            links: int64 [2, L], ids of source and target.
+        """
+        ids = torch.cat([self.ids, other.ids])
+        joined = Graph(torch.cat([self.x, other.x]), torch.cat([self.y, other.y]), links, ids, self.num_classes)
+        parts = [self.edge_index, other.edge_index + self.num_nodes, joined.positions(links)]
+        return replace(joined, edge_index=torch.cat(parts, dim=1))
+
     def with_edges(self, edge_index: Tensor) -> Graph:
         """Return the same nodes with other edges, int64 [2, E]."""
         other = replace(self, edge_index=edge_index)

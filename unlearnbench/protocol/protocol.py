@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from unlearnbench.protocol.requests import (
     joined,
 )
 
+Setting = Literal["inductive", "transductive"]
 FOLDS = 10
 VALIDATION_FOLDS = 2
 TEST_FOLDS = 1
@@ -38,6 +39,7 @@ class Protocol:
         forget: What is forgotten.
         own_split: Whether every repetition uses the split that the dataset comes with.
         poison: What is injected into the training graph and then requested to be forgotten; None: nothing.
+        setting: Whether training sees nodes that are no training nodes, without their labels: `transductive`.
     """
 
     name: str = "www24"
@@ -45,6 +47,7 @@ class Protocol:
     forget: Forget = field(default_factory=Forget)
     own_split: bool = False
     poison: Poison | None = None
+    setting: Setting = "inductive"
 
     def number_of(self, graph: Graph) -> int:
         """Return how many nodes or edges of a graph, or the features of how many nodes, are to be forgotten."""
@@ -61,6 +64,8 @@ class Protocol:
             "forget": self.forget.canonical(),
             "split": "own" if self.own_split else folds,
         }
+        if self.setting != "inductive":
+            values["setting"] = self.setting
         if self.poison is None:
             return values
         poison = self.poison.canonical()
@@ -77,13 +82,20 @@ class RepetitionData:
         graph: The dataset, with the injected nodes or features if any.
         split: Its parts; injected nodes are training nodes.
         requests: What must be forgotten, one request after the other.
+        setting: That of the protocol.
         clean: The training nodes without the injected ones; None: nothing was injected.
     """
 
     graph: Graph
     split: Split
     requests: Sequence[Request]
+    setting: Setting
     clean: Tensor | None = None
+
+    @property
+    def unlabelled(self) -> Tensor | None:
+        """The nodes that training sees without their labels, int64 [u]; None if it sees no others than its own."""
+        return unlabelled(self.graph, self.split.train, self.setting)
 
     @cached_property
     def request(self) -> Request:
@@ -99,14 +111,20 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     """
     parts = split(graph, base, dataset, repetition)
     if protocol.poison is None:
-        return RepetitionData(graph, parts, requests(protocol, graph, parts.train, base, dataset, repetition))
+        drawn = requests(protocol, graph, parts.train, base, dataset, repetition)
+        return RepetitionData(graph, parts, drawn, protocol.setting)
     rng = seeds.generator(base, "poison", dataset, repetition)
     if protocol.forget.kind == "feature":
         injected, ids = inject_features(graph, parts.train, protocol.poison, rng)
-        return RepetitionData(injected, parts, [Request.of_features(ids)], parts.train)
+        return RepetitionData(injected, parts, [Request.of_features(ids)], protocol.setting, parts.train)
     injected, ids = inject(graph, parts.train, protocol.poison, rng)
     with_injected = replace(parts, train=torch.cat([parts.train, ids]))
-    return RepetitionData(injected, with_injected, [Request(ids)], parts.train)
+    return RepetitionData(injected, with_injected, [Request(ids)], protocol.setting, parts.train)
+
+
+def unlabelled(graph: Graph, train: Tensor, setting: Setting) -> Tensor | None:
+    """Return the ids of all nodes that are no training nodes; None if the setting hides them."""
+    return None if setting == "inductive" else graph.ids[~torch.isin(graph.ids, train)]
 
 
 def split(graph: Graph, base: int, dataset: str, repetition: int) -> Split:

@@ -59,6 +59,7 @@ class _Protocol(TypedDict, total=False):
     name: Required[str]
     forget: _Forget
     split: Literal["own"] | list[float]
+    setting: Literal["transductive"]
 
 
 @_part

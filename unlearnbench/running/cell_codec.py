@@ -169,6 +169,7 @@ def _protocol(canonical: Plain) -> Protocol:
         forget,
         canonical["split"] == "own",
         None if poison is None else Poison(**poison),
+        canonical.get("setting", "inductive"),
     )
 
 

@@ -163,8 +163,8 @@ class PhaseCheckpoints:
         return self._folder / f"{self._phase}-{digest[:32]}.pt"
 
     def _digest(self, task: Task, group: ShardGroup) -> str:
-        if self._graph is None or self._graph[0]() is not task.graph:
-            self._graph = weakref.ref(task.graph), _checksum(task.graph)
+        if self._graph is None or self._graph[0]() is not task.seen:
+            self._graph = weakref.ref(task.seen), _checksum(task.seen)
         plain = {
             **self._facts,
             "source": source_digest(),

@@ -12,7 +12,7 @@ from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.hookspecs import SESSION
-from unlearnbench.protocol import protocol
+from unlearnbench.protocol import Setting, protocol
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
@@ -186,6 +186,12 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
         kind = cell.protocol.forget.kind
         if kind not in cell.method.innermost().cls.forgets:
             raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
+        supported = settings_of(cell.method)
+        if cell.protocol.setting not in supported:
+            raise UsageError(
+                f"{cell.method.label} does not support the {cell.protocol.setting} setting.",
+                f"Leave it out, or use `setting` {' or '.join(sorted(supported))}.",
+            )
         num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
@@ -193,6 +199,13 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
                 f" of {cell.dataset_label}.",
                 "Use a smaller `num_shards`.",
             )
+
+
+def settings_of(method: Spec) -> frozenset[Setting]:
+    """Return the settings that a method supports, and the method inside it, if it wraps one."""
+    inside = [settings_of(chosen) for _, chosen in method.parts() if chosen.kind == method.kind]
+    supported: frozenset[Setting] = method.cls.settings
+    return supported.intersection(*inside)
 
 
 def _check_models(cells: Sequence[Cell]) -> None:

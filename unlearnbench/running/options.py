@@ -74,6 +74,11 @@ class RunOptions:
     protocol: Literal["www24", "poison"] = option(
         "www24", "Forget training nodes, or wrong nodes that are injected first."
     )
+    setting: Literal["inductive", "transductive"] = option(
+        "inductive",
+        "Train on the training nodes and the edges among them, or pass messages over all nodes and hide the labels of"
+        " the others.",
+    )
     forget_ratio: float | None = option(
         None,
         "Share of all nodes to forget. `run` takes several: 0.005,0.05.",

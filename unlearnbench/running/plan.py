@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from unlearnbench.component import Spec
-from unlearnbench.datasets.base import data_root
+from unlearnbench.datasets.base import data_root, little_seen
 from unlearnbench.errors import NothingMatchedError
 from unlearnbench.graph import Graph
 from unlearnbench.measure.allocator import steady_allocator
@@ -99,6 +99,8 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out
+    if any(config.setting == "inductive" for config in configs):
+        plan.notices += _little_seen(graphs)
     select_missing(plan, first.overwrite)
     return plan
 
@@ -120,7 +122,13 @@ class _Grid:
             if dataset.label not in graphs:
                 continue
             checksum, own_split = checksums[dataset.label], graphs[dataset.label].split is not None
-            rules = Protocol(config.protocol, forget=config.forget_amount(), own_split=own_split, poison=poison)
+            rules = Protocol(
+                config.protocol,
+                forget=config.forget_amount(),
+                own_split=own_split,
+                poison=poison,
+                setting=config.setting,
+            )
             for model, repetition, method in product(self.models, config.repetition_numbers(), self.methods):
                 yield Cell(rules, dataset, checksum, model, method, training, repetition, seed, device.type)
 
@@ -148,6 +156,16 @@ def select_missing(plan: Plan, overwrite: Policy) -> None:
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
     plan.store.problems.clear()
     plan.notices += _made_by_other_versions(plan)
+
+
+def _little_seen(graphs: Mapping[str, Graph]) -> list[str]:
+    """Name the datasets whose own split shows little to inductive training; folds show seven nodes of ten."""
+    notes = {label: little_seen(graph, graph.split.train) for label, graph in graphs.items() if graph.split is not None}
+    return [
+        f"{label}: {note}; `setting` transductive passes messages over all nodes and hides labels alone."
+        for label, note in notes.items()
+        if note
+    ]
 
 
 def _made_by_other_versions(plan: Plan) -> list[str]:

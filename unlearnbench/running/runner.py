@@ -15,7 +15,7 @@ from unlearnbench import seeds
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Model
-from unlearnbench.graph import Graph, Split
+from unlearnbench.graph import Graph
 from unlearnbench.measure.clock import Meter
 from unlearnbench.measure.digests import (
     changed_names,
@@ -32,7 +32,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
 from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
-from unlearnbench.task import Query, Task, View, make_query
+from unlearnbench.task import Query, Task, View, make_query, surroundings
 from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
 
@@ -95,12 +95,13 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         seed=protocol.task_seed(cell.seed, name, cell.repetition),
         listener=meter,
         checkpoints=outcome.checkpoints.of("fit"),
+        surroundings=surroundings(graph, data.unlabelled, context.device),
     )
     method: Unlearner = cell.method.build()
     if cell.model.source and issubclass(cell.model.cls, Model):
         outcome.notes.append(f"{cell.model.label} is a module of the session: its networks are trained one by one.")
     inputs = GuardedInputs()
-    inputs.add("the training graph", task.graph)
+    _guard(task, inputs, "the training graph")
     with meter.phase("fit"):
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
@@ -110,7 +111,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
     before = {name: value.detach().clone() for name, value in check_state(method.state(), context.device).items()}
     digests_before = digests(before)
     with meter.phase("evaluate"):
-        questions = _questions(graph, split.train, split, context.device, inputs)
+        questions = _questions(data, graph, split.train, context.device, inputs)
         answers = _answers("before", method, questions)
     inputs.check()
     _check_unchanged(method, digests_before)
@@ -121,7 +122,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         counted = dict(meter.counts)
         task = replace(task.without(request), checkpoints=outcome.checkpoints.of("unlearn"))
         demand = Request(request.ids.clone().to(context.device), request.kind)
-        inputs.add("the retained graph", task.graph)
+        _guard(task, inputs, "the retained graph")
         inputs.add("the ids of the request", demand.ids)
         with meter.phase("unlearn"):
             method.unlearn(demand, task)
@@ -144,7 +145,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         if request.kind != "node" and method.deletes_at_inference:
             graph = request.apply(graph)
         with meter.phase("evaluate"):
-            questions = _questions(graph, held, split, context.device, inputs)
+            questions = _questions(data, graph, held, context.device, inputs)
         answers |= _timed_answers(moment, method, questions, meter)
         inputs.check()
         _check_unchanged(method, digests_after)
@@ -179,15 +180,26 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
     return "ok"
 
 
+def _guard(task: Task, inputs: GuardedInputs, name: str) -> None:
+    """Remember the graphs of a task as they are, and make the one that training sees, so that it is in no time."""
+    inputs.add(name, task.graph)
+    if task.seen is not task.graph:
+        inputs.add(f"{name} with its surroundings", task.seen)
+
+
 def _questions(
-    graph: Graph, held: Tensor, split: Split, device: torch.device, inputs: GuardedInputs | None = None
+    data: protocol.RepetitionData,
+    graph: Graph,
+    held: Tensor,
+    device: torch.device,
+    inputs: GuardedInputs | None = None,
 ) -> dict[tuple[str, str], Query]:
     """Return the queries that are scored: test and validation nodes (if any), separately, in both views."""
     queries: dict[tuple[str, str], Query] = {}
-    for part, targets in (("test", split.test), ("val", split.val)):
+    for part, targets in (("test", data.split.test), ("val", data.split.val)):
         if len(targets) == 0:
             continue
-        query = make_query(graph, held, targets, View.SHARD, device)
+        query = make_query(graph, held, targets, View.SHARD, device, data.unlabelled)
         queries |= {(part, view.value): replace(query, view=view) for view in VIEWS}
         if inputs is not None:  # the two views share these tensors
             inputs.add(f"the graph of the {part} query", query.graph)
@@ -229,10 +241,13 @@ def _clean_answers(
     answers: dict[tuple[str, str, str], Tensor] = {}
     seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
     for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):
-        task = Task(graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen)
+        outside = surroundings(graph, data.unlabelled, device)
+        task = Task(
+            graph.induced(data.clean).to(device), cell.model, cell.training, device, chosen, surroundings=outside
+        )
         method: Unlearner = cell.method.build()
         method.fit(task)
-        answers |= _answers(moment, method, _questions(graph, data.clean, data.split, device))
+        answers |= _answers(moment, method, _questions(data, graph, data.clean, device))
     return answers
 
 

@@ -1,7 +1,8 @@
 """What a method sees: the task it is trained on and the queries it answers.
 
 Only the harness creates tasks and queries. A task holds training nodes and nothing else; a
-query holds the retained training nodes and the nodes to predict, without labels.
+query holds the retained training nodes and the nodes to predict, without labels. In the transductive
+setting both also hold all other nodes, without labels.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from itertools import repeat
 from typing import Any, Protocol
 
@@ -23,6 +25,7 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
+from unlearnbench.task.surroundings import Surroundings
 from unlearnbench.task.training import Listener, Silent, Training
 
 ModelSpec = Spec
@@ -33,6 +36,7 @@ class View(Enum):
 
     `TARGETS`: the subgraph of the nodes to predict. `SHARD`: the member's own training nodes
     and the nodes to predict. `FULL`: all retained training nodes and the nodes to predict.
+    In the transductive setting `SHARD` and `FULL` have all nodes that are no training nodes too.
     """
 
     TARGETS = "targets"
@@ -123,6 +127,7 @@ class Task:
             `{"partition": int64 [[node id, shard], ...]}`.
         listener: The harness's clock and counts.
         checkpoints: Where members trained in groups are kept, or trained: see `CheckpointStore`.
+        surroundings: All other nodes, without labels; None: the setting is inductive.
     """
 
     graph: Graph
@@ -133,6 +138,33 @@ class Task:
     given: Mapping[str, Tensor] = field(default_factory=dict)
     listener: Listener = field(default_factory=Silent, repr=False)
     checkpoints: CheckpointStore = field(default_factory=NoCheckpoints, repr=False)
+    surroundings: Surroundings | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        # However a task was made: nothing of a node that is gone is left, no edge to its neighbours either.
+        if self.surroundings is not None:
+            object.__setattr__(self, "surroundings", self.surroundings.joining(self.graph))
+
+    @cached_property
+    def seen(self) -> Graph:
+        """The graph to pass messages over in training: `graph`, and after its nodes those of `surroundings`.
+
+        Their labels are -1, and `train_networks` leaves nodes with such a label out of the loss.
+        """
+        if self.surroundings is None:
+            return self.graph
+        return self.graph.extended(self.surroundings.graph, self.surroundings.links)
+
+    def parts(self, ids: Tensor, shard: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
+        """Yield the graphs to train on for some shards: their nodes and, after them, those of `surroundings`.
+
+        Args:
+            ids: int64 [m], training nodes.
+            shard: int64 [m], the shard of each, counted from 0.
+            wanted: The shards to yield.
+        """
+        others = None if self.surroundings is None else self.surroundings.graph.ids
+        return self.seen.parts(ids, shard, wanted, others)
 
     @classmethod
     def from_data(cls, data: Any, **settings: Any) -> Task:
@@ -176,7 +208,7 @@ class Task:
 
     def query(self, targets: Tensor, view: View) -> Query:
         """Return a query about training nodes of this task (an aggregator learns from its answers)."""
-        return Query(targets, view, self.graph.without_labels(), self.graph.ids)
+        return Query(targets, view, self.seen.without_labels(), self.graph.ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +218,8 @@ class Query:
     Args:
         targets: int64 [n], ids of the nodes to predict.
         view: Which graph messages pass over.
-        graph: The subgraph of the retained training nodes and the targets; y is -1 throughout.
+        graph: The subgraph of the retained training nodes and the targets, in the transductive setting of all
+            nodes but forgotten ones; y is -1 throughout.
         retained: int64 [m], ids of the retained training nodes.
     """
 
@@ -199,8 +232,8 @@ class Query:
         """Return the graph to pass messages over for a network trained on `train_ids`.
 
         Returns:
-            `SHARD`: the subgraph of `train_ids`, then the targets that are not among them.
-            `FULL`: of all retained nodes and the targets. `TARGETS`: of the targets.
+            `SHARD`: the subgraph of `train_ids`, then the targets that are not among them, then the
+            surroundings. `FULL`: of all retained nodes, the targets and the surroundings. `TARGETS`: of the targets.
 
         Raises:
             RefusedError: One of `train_ids` is not a retained training node: the method asks for
@@ -211,8 +244,14 @@ class Query:
             return self.graph.induced(self.targets)
         if self.view is View.FULL:
             return self.graph
-        others = self.targets[~torch.isin(self.targets, train_ids)]
+        others = self._shared[~torch.isin(self._shared, train_ids)]
         return self.graph.induced(torch.cat([train_ids, others]))
+
+    @cached_property
+    def _shared(self) -> Tensor:
+        """The nodes that every network passes messages over: the targets, then those that nobody was trained on."""
+        ids = self.graph.ids
+        return torch.cat([self.targets, ids[~torch.isin(ids, torch.cat([self.retained, self.targets]))]])
 
     def contexts(self, train_ids: Tensor, group: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
         """Return what `context` returns for each of several networks, in one pass over the edges.
@@ -228,7 +267,7 @@ class Query:
         if self.view is not View.SHARD:
             return repeat(self.context(train_ids), len(wanted))
         self._check(train_ids)
-        return self.graph.parts(train_ids, group, wanted, self.targets)
+        return self.graph.parts(train_ids, group, wanted, self._shared)
 
     def _check(self, train_ids: Tensor) -> None:
         foreign = ~torch.isin(train_ids, self.retained)
@@ -240,7 +279,14 @@ class Query:
             )
 
 
-def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, device: torch.device) -> Query:
+def make_query(
+    graph: Graph,
+    retained: Tensor,
+    targets: Tensor,
+    view: View,
+    device: torch.device,
+    unlabelled: Tensor | None = None,
+) -> Query:
     """Create a query from the whole graph.
 
     Args:
@@ -249,8 +295,11 @@ def make_query(graph: Graph, retained: Tensor, targets: Tensor, view: View, devi
         targets: int64 [n], ids of the nodes to predict.
         view: Which graph messages pass over.
         device: Where the method computes.
+        unlabelled: int64 [u], ids of all nodes but the training nodes; None: the setting is inductive.
     """
     others = targets[~torch.isin(targets, retained)]
+    if unlabelled is not None:
+        others = torch.cat([others, unlabelled[~torch.isin(unlabelled, targets)]])
     cut = graph.induced(torch.cat([retained, others])).without_labels().to(device)
     # Copies, so that a method that writes into its query does not change the split of other methods.
     return Query(targets.clone().to(device), view, cut, retained.clone().to(device))

@@ -7,7 +7,7 @@ import torch
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.graph import Graph
-from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol import Forget, Protocol, Setting
 from unlearnbench.protocol.requests import Kind
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
@@ -25,6 +25,7 @@ def toy_subject(
     model: str = "gcn",
     catalogue: Catalogue | None = None,
     kind: Kind = "node",
+    setting: Setting = "inductive",
 ) -> Subject:
     """Return the subject of an audit, on a small graph.
 
@@ -36,12 +37,13 @@ def toy_subject(
         model: A bracket.
         catalogue: Where components are found; default: all installed plugins.
         kind: What is forgotten.
+        setting: What training sees.
     """
     components = catalogue or load_catalogue()
     graph = toy_graph() if graph is None else graph
     spec = resolve(components, "unlearner", method) if isinstance(method, str) else method
     cell = Cell(
-        Protocol(forget=Forget(forget, kind=kind)),
+        Protocol(forget=Forget(forget, kind=kind), setting=setting),
         resolve(components, "dataset", "digits"),
         graph.checksum(),
         resolve(components, "model", model),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from unlearnbench.component import Component
-from unlearnbench.protocol import Request
+from unlearnbench.protocol import Request, Setting
 from unlearnbench.protocol.requests import Kind
 from unlearnbench.task import Query, Task
 
@@ -38,6 +38,8 @@ class Unlearner(Component, ABC):
     Attributes:
         claim: What it claims about its forgetting.
         forgets: Kinds of requests that it serves; a run with another kind stops before any training.
+        settings: Settings that it supports; a run in another one stops before any training. In the transductive
+            setting it trains on `Task.seen`, or `Task.parts`, and leaves nodes with the label -1 out of losses.
         models: Names of the base models that it supports; None: any. A run with none of them stops
             before any training; in a run with some of them, each other model becomes a record of a refusal.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
@@ -50,6 +52,7 @@ class Unlearner(Component, ABC):
     claim: Claim = Claim.NONE
     claim_reason: str = ""
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
+    settings: ClassVar[frozenset[Setting]] = frozenset({"inductive"})
     models: ClassVar[frozenset[str] | None] = None
     deletes_at_inference: bool = True
 

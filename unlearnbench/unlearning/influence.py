@@ -90,11 +90,12 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     # Without features a node keeps its degree, and the ends of an edge change as neighbours of a forgotten node do:
     # both are one hop nearer.
     hops = params.hops if params.hops is not None else hops_of(task.model.params) - (request.kind != "node")
-    influenced = task.graph.ids[within(task.graph, request, hops)]
-    change = _flat(gradient(network, task.graph, torch.cat([request.removed, influenced]), decay)) - _flat(
-        gradient(network, retained.graph, influenced, decay)
+    # Only nodes with a label have a loss.
+    influenced = task.seen.ids[within(task.seen, request, hops) & (task.seen.y >= 0)]
+    change = _flat(gradient(network, task.seen, torch.cat([request.removed, influenced]), decay)) - _flat(
+        gradient(network, retained.seen, influenced, decay)
     )
-    curvature = Curvature(network, (retained if params.hessian == "retained" else task).graph, decay)
+    curvature = Curvature(network, (retained if params.hessian == "retained" else task).seen, decay)
     scale, damp = choose(curvature, start_vector(network, retained), params)
     inverse = neumann(curvature, change, scale, damp, params.iterations)
     retained.count(
@@ -152,7 +153,7 @@ def gradient(network: Networks, graph: Graph, ids: Tensor, decay: float) -> list
 
 
 class Curvature:
-    """Products of a vector with the Hessian of the summed loss of all nodes of a graph.
+    """Products of a vector with the Hessian of the summed loss of all nodes of a graph that have a label.
 
     The gradient is computed once and kept with its graph; each product differentiates it again and
     keeps nothing, so that memory does not grow with the number of products.
@@ -165,7 +166,7 @@ class Curvature:
 
     def __init__(self, network: Networks, graph: Graph, decay: float) -> None:
         self._parameters = network.parameters()
-        value = loss(network, graph, graph.ids, decay)
+        value = loss(network, graph, graph.ids[graph.y >= 0], decay)
         self._gradient = _flat(
             torch.autograd.grad(value, self._parameters, create_graph=True, allow_unused=True, materialize_grads=True)
         )

@@ -29,7 +29,7 @@ class PostHoc(Unlearner):
     def fit(self, task: Task) -> None:
         """Train one network on all training nodes, with the same bits as Retrain's."""
         with task.phase("train"):
-            self._network = train_networks(task, [task.graph], [0])
+            self._network = train_networks(task, [task.seen], [0])
         self._task = task
 
     def unlearn(self, request: Request, retained: Task) -> None:

@@ -53,6 +53,7 @@ class Sharded(Unlearner):
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021"
     named_by_parts = True
     forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
 
     class Params(ComponentParams):
         """Number of shards, partitioner and aggregator."""
@@ -258,7 +259,7 @@ class Sharded(Unlearner):
                 self._networks.replace(group.shards, self.train_members(task, graphs, group.shards))
 
     def _subgraphs(self, task: Task, shards: Sequence[int]) -> list[Graph]:
-        return list(task.graph.parts(self._ids, self._shard, shards))
+        return list(task.parts(self._ids, self._shard, shards))
 
     def _load_or_train(self, task: Task, group: ShardGroup) -> None:
         """Take a group's members from the task's checkpoints, or train and store them."""
@@ -276,7 +277,8 @@ class Sharded(Unlearner):
         """Split shards, in their order, into groups whose members are trained together."""
         if not shards:
             return []
-        sizes = torch.bincount(self._shard, minlength=self.num_shards).tolist()
+        others = task.seen.num_nodes - task.graph.num_nodes
+        sizes = (torch.bincount(self._shard, minlength=self.num_shards) + others).tolist()
         most = _MOST_TRAINED // self._numbers_a_row(task)
         groups: list[list[int]] = []
         rows = 0
@@ -294,7 +296,7 @@ class Sharded(Unlearner):
         A layer's outputs have as many columns as its weight and bias: one set for values, one for gradients.
         """
         layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
-        graph = task.graph
+        graph = task.seen
         edges = -(-graph.num_edges // graph.num_nodes)
         rows = graph.sparse_rows
         # A sparse entry is a column and a value.
@@ -318,7 +320,8 @@ class Sharded(Unlearner):
 
     def _add_outputs(self, query: Query, voting: Sequence[int], outputs: MemberOutputs) -> None:
         """Collect the outputs of members over their own shards, some members at a time."""
-        rows = len(self._ids) // len(voting) + len(query.targets)
+        shared = max(len(query.targets), query.graph.num_nodes - len(query.retained))
+        rows = len(self._ids) // len(voting) + shared
         per_member = max(rows * query.graph.num_features, 1)
         at_once = max(1, min(_MOST_FEATURES // per_member, _MOST_ROWS // max(rows, 1)))
         contexts = query.contexts(self._ids, self._shard, voting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,9 @@ def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
     """
     alike: dict[tuple[str, ...], list[Aggregate]] = {}
     for averages in groups:
-        if averages.group.facets["forget"] == REQUEST and "poison" not in averages.group.facets["protocol_config"]:
+        facets = averages.group.facets
+        of_paper = {"poison", "setting"}.isdisjoint(json.loads(facets["protocol_config"]))
+        if facets["forget"] == REQUEST and of_paper:
             alike.setdefault(tuple(averages.group.facets[key] for key in _SAME), []).append(averages)
     tables = []
     for cells in alike.values():

@@ -48,7 +48,10 @@ def check_repeats(unlearned: Run, again: Run) -> Check:
 def check_graphs(unlearned: Run, counterfactual: Run | str, trials: Trials) -> Check:
     """(0) Whether each graph read after the request has no edge of D and every other edge."""
     differs = []
-    sections = [("unlearn", "fit", trials.retained), ("predict", "predict", trials.queries["test"].graph)]
+    sections = [
+        ("unlearn", "fit", trials.task(trials.retained).seen),
+        ("predict", "predict", trials.queries["test"].graph),
+    ]
     for section, without_request, expected in sections:
         others = [] if isinstance(counterfactual, str) else counterfactual.log.reads(without_request)
         found = faults(unlearned.log.reads(section), expected, trials.request, others)

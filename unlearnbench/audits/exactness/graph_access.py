@@ -106,6 +106,11 @@ class WatchedGraph(Graph):
         with self.log.section(""):
             return iter(list(super().parts(ids, group, wanted, common)))
 
+    def extended(self, other: Graph, links: Tensor) -> Graph:
+        """Return the graph with another after it, watched."""
+        with self.log.section(""):
+            return watched(super().extended(other, links), self.log)
+
     def without_labels(self) -> Graph:
         """Return the same graph with every label -1, watched."""
         with self.log.section(""):

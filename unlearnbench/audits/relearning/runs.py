@@ -69,7 +69,7 @@ def unlearned_run(subject: Subject, method: Spec, run: int, recipe: Recipe) -> U
         subject.forget(built, task)
         deployed, kept = built.state(), {name: value.clone() for name, value in built.kept().items()}
         shards, retired = _affected(before, kept.get("partition"), subject.request.ids)
-        graphs = _graphs(task.graph, before, shards)
+        graphs = _graphs(task, before, shards)
         noop, unlearned = (
             relearn(networks_of(state, task, shards), graphs, subject.request.ids, recipe)
             for state in (original, deployed)
@@ -87,7 +87,7 @@ def retrained_run(subject: Subject, method: Spec, run: int, side: str, recipe: R
         task, ids = subject.task(run, side), subject.request.ids
         built = subject.fit(method, replace(task.without(subject.request), given=of.kept))
         networks = networks_of(built.state(), task, of.shards)
-        return relearn(networks, _graphs(task.graph, of.before, of.shards), ids, recipe)
+        return relearn(networks, _graphs(task, of.before, of.shards), ids, recipe)
 
     return subject.remembered([SIDE, "retrained", method.canonical(), run, side, *astuple(recipe)], make)
 
@@ -124,9 +124,9 @@ def _affected(before: Tensor | None, after: Tensor | None, ids: Tensor) -> tuple
     return tuple(alive.tolist()), len(hit) - len(alive)
 
 
-def _graphs(graph: Graph, partition: Tensor | None, shards: Sequence[int]) -> list[Graph]:
+def _graphs(task: Task, partition: Tensor | None, shards: Sequence[int]) -> list[Graph]:
     """Return what the networks were trained on before the request."""
     if partition is None:
-        return [graph]
-    ids, shard = partition.to(graph.ids.device).unbind(dim=1)
-    return list(graph.parts(ids, shard, shards))
+        return [task.seen]
+    ids, shard = partition.to(task.device).unbind(dim=1)
+    return list(task.parts(ids, shard, shards))

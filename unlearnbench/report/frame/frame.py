@@ -151,6 +151,11 @@ def shown_method(label: str, preset: str) -> str:
     return f"{Bracket(bracket.name, rest)} ({preset})"
 
 
+def shown_protocol(protocol: Mapping[str, Any]) -> str:
+    """Return the name of a protocol, with the setting where that is not the inductive one."""
+    return "-".join([protocol["name"], *([protocol["setting"]] if "setting" in protocol else [])])
+
+
 def shown_forget(forget: Mapping[str, Any]) -> str:
     """Describe in a few words what is forgotten."""
     if "stream" in forget:
@@ -199,7 +204,7 @@ def _cell(record: Record) -> dict[str, Any]:
         "status": record.status,
         "machine": record.machine,
         "device": str(cell.get("device", "")),
-        "protocol": cell["protocol"]["name"],
+        "protocol": shown_protocol(cell["protocol"]),
         "protocol_config": canonical(cell["protocol"]),
         "forget": shown_forget(cell["protocol"].get("forget", {})),
         "dataset": cell["dataset"]["name"],

@@ -63,7 +63,9 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:
-    return f"{facets['dataset']}, {facets['model']} on {facets['device']}, forgetting {facets['forget']}"
+    setting = json.loads(facets["protocol_config"]).get("setting")
+    name = f"{facets['dataset']}, {facets['model']} on {facets['device']}, forgetting {facets['forget']}"
+    return f"{name}, {setting}" if setting else name
 
 
 def _config(facets: Mapping[str, str]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def _of_experiment(frame: pd.DataFrame, name: str, catalogue: Catalogue) -> pd.S
 
 def _protocol(config: RunConfig) -> str:
     values: dict[str, Any] = Protocol(
-        config.protocol, forget=config.forget_amount(), poison=config.poison()
+        config.protocol, forget=config.forget_amount(), poison=config.poison(), setting=config.setting
     ).canonical()
     return canonical({key: value for key, value in values.items() if key not in _OF_THE_GRAPH})
 

@@ -12,7 +12,7 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
-from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method
+from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
 from unlearnbench.report.tables.table import Table
 
@@ -135,7 +135,7 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
     cell, audit = record.cell, record.audit or {}
     common = {
         **_placed(record),
-        "protocol": cell["protocol"]["name"],
+        "protocol": shown_protocol(cell["protocol"]),
         "forget": shown_forget(cell["protocol"].get("forget", {})),
         "model": cell["model"]["name"],
         "method": shown_method(record.label, str(cell["method"].get("preset", ""))),

@@ -79,7 +79,7 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
     data = {one.group.facets["dataset"]: one.group.facets["dataset_sha256"][:12] or "unknown" for one in cells}
     amounts = ", ".join(dict.fromkeys(one.group.facets["forget"] for one in cells))
     yield (
-        f"Protocol {protocol['name']} version {protocol.get('version', '?')}: {amounts} forgotten; split"
+        f"Protocol {facets['protocol']} version {protocol.get('version', '?')}: {amounts} forgotten; split"
         f" {shares}; training: {training or 'not recorded'};"
         f" dataset {', '.join(f'{name}, sha256 {sha256}' for name, sha256 in data.items())}."
     )
@@ -87,6 +87,7 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
         yield (
             "View shard: a member passes messages over its own shard and the nodes asked for; full: over all retained"
             " training nodes and the nodes asked for."
+            + (" Both also over all other nodes." if "setting" in protocol else "")
         )
     chosen = pd.concat([one.chosen for one in cells])
     machines = ", ".join(sorted(set(chosen["machine"])))

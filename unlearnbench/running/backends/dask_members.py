@@ -101,7 +101,7 @@ class ClusterTraining:
     def _send(self, task: Task, groups: Sequence[ShardGroup]) -> None:
         # As for cells: without workers, wait for one.
         self._client.wait_for_workers(1)
-        (self._graph,) = self._client.scatter([_graph_to_arrays(task.graph)], broadcast=True, hash=False)
+        (self._graph,) = self._client.scatter([_graph_to_arrays(task.seen)], broadcast=True, hash=False)
         for group in groups:
             self._sent[group.shards] = group, self._submitted(task, group)
 

@@ -123,11 +123,13 @@ def train_members(
         with seeded_process_state(todo.seed, device, todo.deterministic):
             torch.set_num_threads(todo.threads)
             task = Task(_graph_of(graph).to(device), cell.model, Training.of(todo.training), device, todo.seed)
+            outside = task.graph.ids[task.graph.y < 0]
             nodes = tuple(torch.tensor(part).to(device) for part in ids)
             group = ShardGroup(tuple(todo.shards), nodes, to_tensors(extra_state))
             method = cell.method.innermost().build()
             method.set_extra_state(group.shards, group.extra_state, device)
-            trained = train_group(method, task, [task.graph.induced(part) for part in nodes], group)
+            graphs = [task.graph.induced(torch.cat([part, outside])) for part in nodes]
+            trained = train_group(method, task, graphs, group)
             return {
                 "differences": [],
                 "members": to_arrays(trained.members),

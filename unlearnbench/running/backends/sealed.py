@@ -26,6 +26,7 @@ def seal(data: RepetitionData) -> bytes:
         "rest": [y, graph.edge_index, graph.ids, graph.num_classes],
         "split": [split.train, split.val, split.test],
         "requests": [[request.ids, request.kind] for request in data.requests],
+        "setting": data.setting,
         "clean": data.clean,
     }
     content = io.BytesIO()
@@ -40,4 +41,5 @@ def unseal(content: bytes) -> RepetitionData:
     graph = Graph(plain["x"] if rows is None else rows.dense(), *plain["rest"])
     if rows is not None:
         graph.__dict__["sparse_rows"] = rows
-    return RepetitionData(graph, Split(*plain["split"]), [Request(*one) for one in plain["requests"]], plain["clean"])
+    requests = [Request(*one) for one in plain["requests"]]
+    return RepetitionData(graph, Split(*plain["split"]), requests, plain["setting"], plain["clean"])

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.protocol import Setting
 from unlearnbench.protocol.requests import Kind
+from unlearnbench.task import surroundings
 from unlearnbench.testing.graphs import EQUAL, ONE_CLASS, ONE_NODE, PLAIN, TOYS, Toy
 from unlearnbench.testing.rules import forgetting
 from unlearnbench.testing.rules.base import TOLERANCE, UNEQUAL, Case, Fault, Rule, Skipped
 from unlearnbench.testing.rules.lifecycle import (
+    CPU,
     VIEWS,
     fifth,
     fitting,
@@ -43,6 +46,8 @@ def _declares_claim(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault(f"Its claim is {method.claim!r}.", "Set one of unlearnbench.Claim.")
     if not isinstance(method.claim_reason, str):
         yield Fault(f"Its claim_reason is {method.claim_reason!r}.", "Use text: ids or content for a kept partition.")
+    if not isinstance(method.settings, frozenset | set) or not method.settings <= set(get_args(Setting)):
+        yield Fault(f"Its settings is {method.settings!r}.", 'Name settings: frozenset({"inductive"}).')
     kinds = method.forgets
     if not isinstance(kinds, frozenset | set) or not kinds or not kinds <= set(get_args(Kind)):
         yield Fault(f"Its forgets is {kinds!r}.", 'Name kinds of requests: frozenset({"node"}).')
@@ -110,6 +115,22 @@ def _sees_no_test_label(case: Case, toy: Toy) -> Iterator[Fault]:
         )
 
 
+def _trains_over_surroundings(case: Case, toy: Toy) -> Iterator[Fault]:
+    if "transductive" not in case.spec.cls.settings:
+        raise Skipped("it declares no transductive setting")
+    states = []
+    at = torch.isin(toy.whole.ids, toy.asked)[:, None]
+    for graph in (toy.whole, toy.whole.with_features(torch.where(at, -toy.whole.x, toy.whole.x))):
+        task = replace(case.task(toy), surroundings=surroundings(graph, toy.asked, CPU))
+        with seeded_generators(0):
+            states.append(copied(trained(case, toy, task).state()))
+    if not difference(*states):
+        yield Fault(
+            "In the transductive setting it trains on its training nodes alone.",
+            "Train on Task.seen or Task.parts; leave nodes with the label -1 out of the loss.",
+        )
+
+
 def _predicts_without_side_effects(case: Case, toy: Toy) -> Iterator[Fault]:
     method = trained(case, toy, case.task(toy))
     for view in VIEWS:
@@ -169,6 +190,11 @@ RULES = (
     ),
     Rule("inputs-unchanged", "task, retained task, request and query stay as they were", _leaves_inputs_alone),
     Rule("test-labels", "the labels of test nodes make no difference", _sees_no_test_label, (PLAIN, ONE_CLASS)),
+    Rule(
+        "surroundings",
+        "a method that declares the transductive setting passes messages over all nodes in training",
+        _trains_over_surroundings,
+    ),
     Rule(
         "pure-predict", "predict() changes nothing and follows the order of its targets", _predicts_without_side_effects
     ),
