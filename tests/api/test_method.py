@@ -41,6 +41,7 @@ def masks(nodes: int = 40) -> dict[str, torch.Tensor]:
     return {"train_mask": part < 2, "val_mask": part == 2, "test_mask": part == 3}
 
 
+@pytest.mark.filterwarnings("ignore:task_from_data")
 @pytest.mark.parametrize(("bracket", "more"), [("graphrevoker[num_shards=3]", {}), ("gif", masks())])
 def test_what_is_deployed_is_what_a_run_deploys(bracket: str, more: dict[str, Any], tmp_path: Path) -> None:
     """Bit for bit: parameters, partition, and what is said of the test nodes, before and after, in both views."""
