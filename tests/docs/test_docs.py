@@ -377,7 +377,8 @@ def test_every_plugin_says_where_its_methods_come_from(folder: Path, catalogue: 
 
 
 # Beside the pages: what has a test of its own for its commands.
-OTHERS = ["docs/tutorial_plugin.md", "examples/unlearnbench-example-bfs/README.md", "tests/pains/README.md"]
+OTHERS = ["docs/tutorial_plugin.md", "docs/tutorial_posthoc.md", "tests/pains/README.md"]
+OTHERS += ["examples/unlearnbench-example-bfs/README.md"]
 
 
 @pytest.mark.parametrize("name", [*PAGES, *OTHERS, *(f"plugins/{path.name}/README.md" for path in PLUGINS)])

@@ -30,10 +30,10 @@ METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n"
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write one package a kind, all beside each other."""
     out = tmp_path_factory.mktemp("written")
-    return {kind: write_package(f"first-{kind}", kind, out, CATALOGUE) for kind in [*KINDS, "table"]}
+    return {kind: write_package(f"first-{kind}", kind, out, CATALOGUE) for kind in [*KINDS, "posthoc", "table"]}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "posthoc"])
 def test_a_package_is_whole_and_short(kind: str, written: dict[str, Path]) -> None:
     folder = written[kind]
     module = f"unlearnbench_first_{kind}"
@@ -46,9 +46,10 @@ def test_a_package_is_whole_and_short(kind: str, written: dict[str, Path]) -> No
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == f"unlearnbench-first-{kind}"
     assert project["entry-points"]["unlearnbench"] == {f"first-{kind}": module}
-    assert len((folder / f"{module}.py").read_text(encoding="utf-8").splitlines()) <= 45
+    assert len((folder / f"{module}.py").read_text(encoding="utf-8").splitlines()) <= 48
     test = (folder / "tests" / f"test_{module}.py").read_text(encoding="utf-8")
-    assert f"class TestFirst{kind.title()}({kind.title()}Conformance):" in test
+    base = "Unlearner" if kind == "posthoc" else kind.title()
+    assert f"class TestFirst{kind.title()}({base}Conformance):" in test
     for path in folder.rglob("*.*"):
         assert "$" not in path.read_text(encoding="utf-8")
 
@@ -87,7 +88,7 @@ def test_every_package_passes_its_own_tests(written: dict[str, Path]) -> None:
         env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
-    for kind in KINDS:
+    for kind in [*KINDS, "posthoc"]:
         assert re.search(rf"TestFirst{kind.title()}::test_conforms.declares. PASSED", run.stdout)
     assert "test_ours_stand_beside_them PASSED" in run.stdout
     assert "FAILED" not in run.stdout

@@ -26,7 +26,12 @@ def command() -> None:
 
 @command.command("new", short_help="Write an installable package that works.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice([*KINDS, "method", "table"]), required=True, help="What it brings.")
+@click.option(
+    "--kind",
+    type=click.Choice([*KINDS, "method", "posthoc", "table"]),
+    required=True,
+    help="What it brings; posthoc: a method that updates a trained network.",
+)
 @click.option(
     "--out", type=options.PATH, default=Path(), metavar="DIR", help="Where its folder is made; default: here."
 )

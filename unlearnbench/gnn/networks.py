@@ -69,7 +69,7 @@ class Networks:
         Args:
             graphs: One per network.
             noise: Source of dropout, one stream per network, its `step` set by the caller: the
-                networks are evaluated as in training. None: as in `predict`, with the same bits.
+                networks are evaluated as in training. None: as in `predict`, without dropout, with the same bits.
             changes: For layers of `convolutions`, by name: a function applied to the layer's output
                 before its activation.
 

@@ -37,7 +37,7 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
 
     Args:
         name: Its name, or that of the numbers, with `unlearnbench-` in front or without.
-        kind: One of `hookspecs.KINDS`, or `table`.
+        kind: One of `hookspecs.KINDS`, `posthoc` for a method that updates a trained network, or `table`.
         out: Where the package's folder is made.
         catalogue: Whose names are taken.
 
@@ -51,12 +51,12 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     distribution = PREFIX + component
     words = {
         "name": component,
-        "kind": kind,
+        "kind": "unlearner" if kind == "posthoc" else kind,
         "cls": "".join(word[:1].upper() + word[1:] for word in component.split("-")),
         "distribution": distribution,
         "module": distribution.replace("-", "_"),
     }
-    files = _files_of_table(words["module"]) if kind == "table" else _files_of_component(words)
+    files = _files_of_table(words["module"]) if kind == "table" else _files_of_component(words, kind)
     texts = {place: _filled(template, words) for place, template in files.items()}
     folder = out / distribution
     try:
@@ -74,15 +74,15 @@ def write_package(name: str, kind: str, out: Path, catalogue: Catalogue) -> Path
     return folder
 
 
-def _files_of_component(words: dict[str, str]) -> dict[str, str]:
-    """Map each file to its template, and fill in what only components have."""
+def _files_of_component(words: dict[str, str], template: str) -> dict[str, str]:
+    """Map each file to its template, that of the module as it is named, and fill in what only components have."""
     kind = words["kind"]
     words["base"] = next(cls for cls in vars(conformance) if cls.lower() == f"{kind}conformance")
     words["use"] = Template(_USES[kind]).substitute(words)
     return {
         "pyproject.toml": "project",
         "README.md": "readme",
-        f"{words['module']}.py": kind,
+        f"{words['module']}.py": template,
         f"tests/test_{words['module']}.py": "test",
     }
 

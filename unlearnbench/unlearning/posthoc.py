@@ -53,6 +53,8 @@ class PostHoc(Unlearner):
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Make the network forget.
 
+        `network.answers` runs without dropout unless it is given a `Noise`.
+
         Args:
             network: A stack of one network; may be changed in place.
             task: What it was trained on, or last retained: it still holds the nodes of the request.
@@ -60,7 +62,7 @@ class PostHoc(Unlearner):
             retained: The task without them.
 
         Returns:
-            The network to deploy. Nothing of `task` may be reachable from it.
+            The network to deploy, one that was changed in place too. Nothing of `task` may be reachable from it.
         """
 
     def predict(self, query: Query) -> Tensor:
