@@ -49,6 +49,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: $(FOR_TEST)
 	$(PYTEST) -m "not slow"
 
+# Slow tests often wait for processes of their own: one worker more than there are cores keeps the cores busy.
+test-slow: WORKERS = $(shell $(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
 test-slow: $(FOR_TEST)
 	$(PYTEST) -m slow
 

@@ -37,6 +37,7 @@ def test_an_edge_to_an_unknown_node_is_named_by_file_and_row(tmp_path: Path) -> 
         load_graph(File(File.Params(path=str(folder))), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_takes_and_records_the_ids_of_the_user(tmp_path: Path) -> None:
     ids = [7 * i + 1000 for i in range(40)]
     folder = tables(

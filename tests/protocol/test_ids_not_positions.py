@@ -142,6 +142,7 @@ def test_over_fifty_seeds_shards_are_disjoint_and_hold_the_retained_training_nod
         assert not left[0] & left[1]
 
 
+@pytest.mark.slow
 def test_a_run_forgets_training_nodes_and_its_shards_hold_no_others(
     command: Any, install: Write, tmp_path: Path
 ) -> None:
