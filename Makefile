@@ -44,7 +44,7 @@ run: $(FOR_RUN)
 
 # A worker that has nothing left to do takes over half of another's tests, so that a few long ones hold nothing up.
 WORKERS ?= auto
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test: $(FOR_TEST)
 	$(PYTEST) -m "not slow"
