@@ -46,7 +46,9 @@ def test_a_package_is_whole_and_short(kind: str, written: dict[str, Path]) -> No
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == f"unlearnbench-first-{kind}"
     assert project["entry-points"]["unlearnbench"] == {f"first-{kind}": module}
-    assert len((folder / f"{module}.py").read_text(encoding="utf-8").splitlines()) <= 48
+    # An update rule is longer than what the other kinds have to write.
+    most = 48 if kind == "posthoc" else 45
+    assert len((folder / f"{module}.py").read_text(encoding="utf-8").splitlines()) <= most
     test = (folder / "tests" / f"test_{module}.py").read_text(encoding="utf-8")
     base = "Unlearner" if kind == "posthoc" else kind.title()
     assert f"class TestFirst{kind.title()}({base}Conformance):" in test
