@@ -27,11 +27,11 @@ def forgetting(method: str, ratio: float, repetition: int = 0, **more: Any) -> R
     return record.model_copy(update={"key": key, "requests": [{"count": round(1000 * ratio)}]})
 
 
-def distant(method: str, ratio: float, effect: float) -> Record:
+def distant(method: str, ratio: float, effect: float, version: int = 1, state: str = "valid") -> Record:
     """Make the record of an audit of distance for such a request."""
     record = forgetting(method, ratio)
-    cell = {**record.cell, "audit": {"name": "distance", "version": 1, "params": {}}}
-    score = {"measure": "js", "where": "forgotten, own", "value": 1.0, "effect": effect}
+    cell = {**record.cell, "audit": {"name": "distance", "version": version, "params": {}}}
+    score = {"measure": "js", "where": "forgotten, own", "value": 1.0, "effect": effect, "state": state}
     return record.model_copy(update={"cell": cell, "audit": {"verdict": "differs", "scores": [score], "details": {}}})
 
 
@@ -58,6 +58,16 @@ def test_distances_stand_beside_the_amount_they_were_measured_with() -> None:
     audits = audit_frame_of([distant("sisa", 0.2, 0.25)])
     (table,) = build_tables(frame_of(RECORDS), "sweep", audits=audits)
     assert list(table.shown["distance"]) == ["", "", "", "0.25"]
+
+
+def test_a_later_version_of_the_audit_counts_and_what_is_no_evidence_is_no_number() -> None:
+    older, later = distant("sisa", 0.2, 0.25), distant("sisa", 0.2, 0.75, version=2)
+    audits = audit_frame_of([older, later.model_copy(update={"key": "f" * 32})])
+    (table,) = build_tables(frame_of(RECORDS), "sweep", audits=audits)
+    assert list(table.shown["distance"]) == ["", "", "", "0.75"]
+    unsure = audit_frame_of([distant("sisa", 0.2, 0.25, state="cannot tell")])
+    (table,) = build_tables(frame_of(RECORDS), "sweep", audits=unsure)
+    assert "distance" not in table.shown
 
 
 def test_one_amount_alone_has_no_such_table() -> None:

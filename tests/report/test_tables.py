@@ -506,6 +506,14 @@ def test_characteristics_are_measured() -> None:
     assert line(table, method="grapheraser")["gain, shard pt"] == ""
     assert "No gain for grapheraser: no row has the same partitioner" in said(table)
     assert "No verdict for retrain, grapheraser, " in said(table)
+    # Another method was audited by a later version: verdicts of both stand.
+    later = {**sisa[0].cell, "audit": {**cell["audit"], "version": 2}}
+    of_sisa = audit.model_copy(
+        update={"cell": later, "key": "f" * 32, "audit": {"verdict": "exact-given-partition (ids)", "scores": []}}
+    )
+    table = only(build(records, "characteristics", audits=audit_frame_of([audit, of_sisa])))
+    removal = {method: line(table, method=method)["removal"] for method in ("graphrevoker", "sisa")}
+    assert removal == {"graphrevoker": "exact-given-partition (content)", "sisa": "exact-given-partition (ids)"}
 
 
 def test_characteristics_beside_what_the_paper_claims() -> None:

@@ -27,6 +27,7 @@ from unlearnbench.report.tables.against import (
 from unlearnbench.report.tables.columns import PARTITION, TRAIN, UNLEARN, Column, ColumnTable, time_notes
 from unlearnbench.report.tables.comparison import FEWEST
 from unlearnbench.report.tables.datasets import dataset_tables
+from unlearnbench.report.tables.evidence import latest_audits
 from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.published import Published, of_cell, read_published
 from unlearnbench.report.tables.render import render
@@ -88,6 +89,7 @@ __all__ = [
     "group_records",
     "holm",
     "known",
+    "latest_audits",
     "load_records",
     "matched_by_name",
     "mean",

@@ -19,6 +19,7 @@ from unlearnbench.report import (
     corrected_paired_t,
     formatting,
     known,
+    latest_audits,
     mean,
     origin_notes,
     overlap,
@@ -138,10 +139,10 @@ def _verdict(averages: Aggregate, config: str, audits: pd.DataFrame | None) -> s
     if audits is None or audits.empty:
         return ""
     facets = {**averages.group.facets, "method_config": config}
-    here = audits[audits["audit"] == AUDIT]
+    here = audits
     for column in _SAME:
         here = here[here[column] == facets[column]]
-    return ", ".join(sorted(set(here["verdict"]) - {""}))
+    return ", ".join(sorted(set(latest_audits(here, AUDIT)["verdict"]) - {""}))
 
 
 def _gain(averages: Aggregate, row: str, plain: dict[str, str], view: str, ratio: float) -> Paired | None:

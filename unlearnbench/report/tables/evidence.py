@@ -45,6 +45,16 @@ class Evidence:
     older: tuple[str, ...] = ()
 
 
+DISTANCE = Evidence(
+    "distance",
+    "distance on D",
+    "distance of the outputs for the forgotten nodes from those of the same pipeline trained without them, relative"
+    " to the untouched model: 0 is as retrained, 1 as if nothing had been forgotten.",
+    "distance",
+    "js",
+    ("forgotten, own",),
+    "effect",
+)
 EVIDENCE = (
     Evidence(
         "exactness",
@@ -52,16 +62,7 @@ EVIDENCE = (
         "the verdict of the audit exactness, by bits: is the model what it would be had the data never been there?",
         "exactness",
     ),
-    Evidence(
-        "distance",
-        "distance on D",
-        "distance of the outputs for the forgotten nodes from those of the same pipeline trained without them, relative"
-        " to the untouched model: 0 is as retrained, 1 as if nothing had been forgotten.",
-        "distance",
-        "js",
-        ("forgotten, own",),
-        "effect",
-    ),
+    DISTANCE,
     Evidence(
         "membership_tpr",
         "membership TPR at 1 %",
@@ -133,7 +134,7 @@ def audits_of(audits: pd.DataFrame) -> pd.Series[str]:
     return audits["audit_config"].map(lambda config: str(json.loads(config)["name"]))
 
 
-def latest(audits: pd.DataFrame, name: str) -> pd.DataFrame:
+def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
     """Keep the records of an audit that count: of the latest version, then of the settings with the most records."""
     part = audits[audits_of(audits) == name]
     counts = part.drop_duplicates("key")["audit_config"].value_counts()

@@ -22,7 +22,7 @@ from unlearnbench.report.tables.evidence import (
     Cell,
     audited,
     audits_of,
-    latest,
+    latest_audits,
     scored,
     timed,
 )
@@ -92,7 +92,7 @@ class Place:
 
     def _row(self, config: str) -> tuple[Cell, ...]:
         audits = self.audits[self.audits["method_config"] == config]
-        found = [audited(one, latest(audits, one.audit)) for one in EVIDENCE]
+        found = [audited(one, latest_audits(audits, one.audit)) for one in EVIDENCE]
         return (*found, *(scored(self.runs, config, view) for view in VIEWS), timed(self.runs, config))
 
 

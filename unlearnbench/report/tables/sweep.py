@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -12,10 +11,9 @@ from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.audits import PLACE
 from unlearnbench.report.tables.columns import BUSY_MARK, RATIO, after
 from unlearnbench.report.tables.cost import place_of
+from unlearnbench.report.tables.evidence import DISTANCE, audited, latest_audits
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, with_facets
-
-DISTANCE = "distance"
 
 
 def sweeps(source: TableSource) -> Iterator[list[Aggregate]]:
@@ -38,9 +36,8 @@ def distances(audits: pd.DataFrame | None, averages: Aggregate) -> pd.Series[flo
     if audits is None:
         return pd.Series(float("nan"), index=averages.data.index)
     same = (audits[list(PLACE)] == averages.group.frame.iloc[0][list(PLACE)]).all(axis=1)
-    is_distance = audits["audit_config"].map(lambda text: json.loads(text)["name"] == DISTANCE)
-    chosen = audits[same & is_distance & (audits["measure"] == "js") & (audits["where"] == "forgotten, own")]
-    effects = chosen.groupby("method_config")["effect"].mean().to_dict()
+    by_method = audits[same].groupby("method_config")
+    effects = {config: audited(DISTANCE, latest_audits(part, DISTANCE.audit)).value for config, part in by_method}
     return averages.data["method_config"].map(effects).astype("float64")
 
 
@@ -58,14 +55,16 @@ def sweep_tables(source: TableSource) -> Iterator[Table]:
             count = formatting.whole(forgotten(one), None)
             amount = one.group.facets["forget"]
             data = one.data.assign(deletions=forgotten(one))
-            data[DISTANCE] = distances(source.audits, one)
+            data[DISTANCE.name] = distances(source.audits, one)
             columns = [*after(one.metric), RATIO]
             shown = pd.DataFrame({"method": shown_names(one)})
             shown["forgotten"] = f"{count} ({amount.partition(' of ')[0]})" if "%" in amount else count
             shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
             for column in columns:
                 shown[column.title] = [column.text(row) for _, row in data.iterrows()]
-            shown[DISTANCE] = ["" if pd.isna(value) else formatting.points(value / 100) for value in data[DISTANCE]]
+            shown[DISTANCE.name] = [
+                "" if pd.isna(value) else formatting.points(value / 100) for value in data[DISTANCE.name]
+            ]
             parts.append(shown.assign(order=range(len(shown))))
             raw.append(with_facets(source.name, one, data.drop(columns=["gpu_reason", "rss_reason"])))
         table = pd.concat(parts).sort_values("order", kind="stable", ignore_index=True).drop(columns="order")
@@ -73,8 +72,8 @@ def sweep_tables(source: TableSource) -> Iterator[Table]:
             "forgotten: nodes or edges of one request, and their share.",
             "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions.",
         ]
-        if (table[DISTANCE] == "").all():
-            table = table.drop(columns=DISTANCE)
+        if (table[DISTANCE.name] == "").all():
+            table = table.drop(columns=DISTANCE.name)
             notes.append("Distances from Retrain: unlearnbench audit distance with the same --forget-ratio.")
         else:
             notes.append(

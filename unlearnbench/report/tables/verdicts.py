@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from unlearnbench.report.tables.evidence import latest
+from unlearnbench.report.tables.evidence import latest_audits
 
 FORGETS = {"exactness": ("exact", "exact-given-partition"), "distance": ("as retrained",)}
 """Audits that decide, the first that has records before the next, with the verdicts that show a method to forget."""
@@ -30,7 +30,7 @@ def shown_to_forget(audits: pd.DataFrame | None, place: Mapping[str, str]) -> di
     shown: dict[str, bool] = {}
     for config, of_method in audits[here].groupby("method_config"):
         for audit, good in FORGETS.items():
-            verdicts = latest(of_method, audit)["verdict"]
+            verdicts = latest_audits(of_method, audit)["verdict"]
             # What a verdict adds in brackets does not matter here.
             plain = [verdict.partition(" (")[0] for verdict in verdicts if verdict]
             if plain:
