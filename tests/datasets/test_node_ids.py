@@ -13,7 +13,7 @@ from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.protocol import Forget, protocol
-from unlearnbench.protocol.requests import draw
+from unlearnbench.protocol.drawing import draw
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running.config import make_config
 from unlearnbench.running.execute import execute

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from command_line import command, install, records_of
+from exact_forgetting import check_forgets_exactly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +17,10 @@ from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.measure.digests import digests
 from unlearnbench.protocol import Forget, Request
-from unlearnbench.protocol.requests import draw_edges
+from unlearnbench.protocol.drawing import draw_edges
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.config import make_config
-from unlearnbench.task import View
 from unlearnbench.task.training import Silent
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 
@@ -130,17 +130,8 @@ def test_forgetting_edges_equals_never_having_had_them(method: str) -> None:
     request = draw_edges(
         Forget(0.1, kind="edge"), task.graph, len(task.graph.pairs()), torch.Generator().manual_seed(1)
     )
-    retained = task.without(request)
-    forgetting, other = spec.build(), spec.build()
-    forgetting.fit(task)
-    before = digests(forgetting.state())
-    forgetting.unlearn(request, retained)
     # The shuffle and the hash look at ids alone, and no node is gone.
-    other.fit(retained)
-    assert digests(forgetting.state()) == digests(other.state())
-    assert digests(forgetting.state()) != before
-    query = retained.query(task.graph.ids[:7], View.FULL)
-    assert torch.equal(forgetting.predict(query), other.predict(query))
+    check_forgets_exactly(spec, task, request)
 
 
 def test_an_edge_between_shards_costs_no_member_and_the_count_says_so() -> None:

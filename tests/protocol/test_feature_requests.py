@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from command_line import command, install, records_of
+from exact_forgetting import check_forgets_exactly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
@@ -17,15 +18,16 @@ import unlearnbench
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.measure.digests import digests
 from unlearnbench.protocol import Forget, Protocol, Request, protocol
+from unlearnbench.protocol.drawing import draw_features
 from unlearnbench.protocol.poison import Poison
-from unlearnbench.protocol.requests import ALL_COLUMNS, draw_features
+from unlearnbench.protocol.requests import ALL_COLUMNS
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell_codec import _protocol
 from unlearnbench.running.config import make_config
 from unlearnbench.running.outcome import RunContext
 from unlearnbench.running.runner import run_cell
-from unlearnbench.task import Task, View
+from unlearnbench.task import Task
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
 from unlearnbench.unlearning import Step
@@ -161,18 +163,8 @@ EXACT = [
 @pytest.mark.parametrize("ids", [(FIRST_ID + 3, FIRST_ID + 20), ((FIRST_ID + 3, 0), (FIRST_ID + 20, 2))])
 def test_forgetting_features_equals_never_having_had_them(task: Task, method: str, ids: Any) -> None:
     spec = resolve(load_catalogue(), "unlearner", method)
-    request = drawn(Forget(None, ids=ids, kind="feature"))
-    retained = task.without(request)
-    forgetting, other = spec.build(), spec.build()
-    forgetting.fit(task)
-    before = digests(forgetting.state())
-    forgetting.unlearn(request, retained)
     # The partition looks at ids alone, and no node is gone.
-    other.fit(retained)
-    assert digests(forgetting.state()) == digests(other.state())
-    assert digests(forgetting.state()) != before
-    query = retained.query(task.graph.ids[:7], View.FULL)
-    assert torch.equal(forgetting.predict(query), other.predict(query))
+    check_forgets_exactly(spec, task, drawn(Forget(None, ids=ids, kind="feature")))
 
 
 def test_members_of_other_shards_stay_and_nodes_of_no_shard_are_refused(task: Task) -> None:

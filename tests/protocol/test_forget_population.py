@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from unlearnbench.errors import UsageError
 from unlearnbench.protocol import Forget
+from unlearnbench.protocol.drawing import draw
 from unlearnbench.protocol.protocol import split
-from unlearnbench.protocol.requests import draw, rounded_half_up
+from unlearnbench.protocol.requests import rounded_half_up
 from unlearnbench.testing.graphs import toy_graph
 
 __all__ = ["command", "install"]

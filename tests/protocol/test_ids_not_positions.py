@@ -16,7 +16,7 @@ from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.errors import DataError, RefusedError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import Forget, Protocol, Request, protocol
-from unlearnbench.protocol.requests import draw
+from unlearnbench.protocol.drawing import draw
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.requirements import requirements_of
 from unlearnbench.registry.resolve import resolve

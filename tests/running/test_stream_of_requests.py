@@ -12,14 +12,8 @@ from cell_samples import CATALOGUE, GRAPH, cell, surroundings
 from unlearnbench.errors import UsageError
 from unlearnbench.measure.request_time import request_seconds, seconds_by_request
 from unlearnbench.protocol import Forget
-from unlearnbench.protocol.requests import (
-    draw_edge_stream,
-    draw_edges,
-    draw_feature_stream,
-    draw_features,
-    draw_stream,
-    joined,
-)
+from unlearnbench.protocol.drawing import draw_edge_stream, draw_edges, draw_feature_stream, draw_features, draw_stream
+from unlearnbench.protocol.requests import joined
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.publish.evidence import Evidence, Graphs

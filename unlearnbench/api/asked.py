@@ -13,7 +13,8 @@ from unlearnbench.component import Spec
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, Request
-from unlearnbench.protocol.requests import Kind, draw, draw_edges, draw_features
+from unlearnbench.protocol.drawing import draw, draw_edges, draw_features
+from unlearnbench.protocol.requests import Kind
 
 
 def request_for(

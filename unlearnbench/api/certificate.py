@@ -20,6 +20,7 @@ from unlearnbench.graph import Graph, Split
 from unlearnbench.measure.digests import changed_names, digests
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.protocol import Forget
+from unlearnbench.protocol.drawing import adjacent
 from unlearnbench.protocol.requests import Kind
 from unlearnbench.records.files import write_together
 from unlearnbench.records.states import state_bytes
@@ -157,8 +158,7 @@ def _is_gone(method: Method) -> Check:
     if not method.unlearner.deletes_at_inference:
         return _check(name, False, "the method goes on passing messages over what was to be forgotten")
     if request.kind == "edge":
-        pairs = {tuple(pair) for pair in graph.pairs().tolist()}
-        left = [pair for pair in request.ids.tolist() if tuple(pair) in pairs]
+        left = request.ids[adjacent(graph, request.ids)].tolist()
     elif request.kind == "feature":
         kept = (graph.x != 0) & request.feature_mask(graph)
         left = [[int(graph.ids[row]), int(column)] for row, column in kept.nonzero()[:3]]

@@ -13,15 +13,9 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
+from unlearnbench.protocol.drawing import draw_edge_stream, draw_feature_stream, draw_stream
 from unlearnbench.protocol.poison import Poison, inject, inject_features
-from unlearnbench.protocol.requests import (
-    Forget,
-    Request,
-    draw_edge_stream,
-    draw_feature_stream,
-    draw_stream,
-    joined,
-)
+from unlearnbench.protocol.requests import Forget, Request, joined
 
 Setting = Literal["inductive", "transductive"]
 FOLDS = 10

@@ -19,7 +19,8 @@ from unlearnbench.audits.leakage.worlds import Deal, Seen, Worlds, draw_present,
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.protocol import Forget, Request
-from unlearnbench.protocol.requests import draw, rounded_half_up
+from unlearnbench.protocol.drawing import draw
+from unlearnbench.protocol.requests import rounded_half_up
 from unlearnbench.unlearning.partitioning import checked_partition
 
 SIDE = "partition-leakage"
