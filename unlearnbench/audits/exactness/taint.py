@@ -91,9 +91,9 @@ def held(root: Any) -> Iterator[tuple[str, Tensor]]:
 def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) -> Check:
     """(c) Mark x and y of D just before the request: the result must be the same and hold nothing marked.
 
-    Where edges have weights, those of its edges are marked too. Tensors are also compared with those that a run without D holds, whose digests are `known`: this
-    finds copies and whatever was computed from them. Only if that run is `exact`, deploying the same
-    bits, are tensors that merely differ informative.
+    Where edges have weights, those of its edges are marked too. Tensors are also compared with those that a run
+    without D holds, whose digests are `known`: this finds copies and whatever was computed from them. Only if that run
+    is `exact`, deploying the same bits, are tensors that merely differ informative.
     """
     search = Search(trials.subject.train_graph, trials.losers, set())
 
