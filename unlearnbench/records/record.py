@@ -140,7 +140,7 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Return strict JSON, a line for each part, the same text for equal records, with a checksum of all the rest."""
+        """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
         for name in ("audit", "predictions_digest"):
             if plain[name] is None:
@@ -150,7 +150,7 @@ class Record(BaseModel):
 
 
 def _lines(plain: Mapping[str, Any]) -> str:
-    """Write a line for each key: a seventh shorter than a line for each value, and a difference still shows its part."""
+    """Write a line for each key: a seventh shorter than one for each value, and a difference still shows its part."""
     parts = (
         f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, ensure_ascii=True)}'
         for name, value in sorted(plain.items())
