@@ -148,13 +148,22 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
+        """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
         for name in ("audit", "predictions_digest", "alias"):
             if plain[name] in (None, ""):
                 del plain[name]
         plain["checksum"] = _checksum(plain)
-        return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+        return _lines(plain)
+
+
+def _lines(plain: Mapping[str, Any]) -> str:
+    """Write a line for each key: a seventh shorter than one for each value, and a difference still shows its part."""
+    parts = (
+        f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, ensure_ascii=True)}'
+        for name, value in sorted(plain.items())
+    )
+    return "{" + ",\n ".join(parts) + "}\n"
 
 
 def _plain(value: Any, where: str, notes: list[str]) -> Any:
