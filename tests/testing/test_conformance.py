@@ -53,6 +53,7 @@ SHORT = {
     "attention": "attention[epochs=2]",
     "contrastive": "contrastive[epochs=1,projection_width=8]",
     "weighted": "weighted[epochs=2]",
+    "etr": "etr[ratio=0.1,lr=0.03]",
     "finetune": "finetune[epochs=2]",
     "neggrad-plus": "neggrad-plus[epochs=2]",
     "bad-teacher": "bad-teacher[epochs=2]",
