@@ -80,7 +80,7 @@ MODELS = {"cgu": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
     *(("audit", name) for name in ("controls", "distance", "streams")),
-    *(("unlearner", name) for name in ("gif", "idea", "grapheraser", "graphrevoker")),
+    *(("unlearner", name) for name in ("etr", "gif", "idea", "grapheraser", "graphrevoker")),
 )
 
 
