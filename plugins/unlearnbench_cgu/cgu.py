@@ -36,6 +36,7 @@ class Cgu(Unlearner):
     models = frozenset({LINEAR_MODEL})
     uses_training = False
     released = {"std": 0.01}
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """The certificate, the noise, the penalty and the propagation."""

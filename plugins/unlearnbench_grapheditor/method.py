@@ -42,6 +42,7 @@ class GraphEditor(Unlearner):
     forgets = frozenset({"node", "edge"})
     models = frozenset({LINEAR_MODEL})
     uses_training = False
+    supports_edge_weight = True
     _task: Task
     _inverse: Tensor
     _products: Tensor

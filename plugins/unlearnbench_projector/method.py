@@ -36,6 +36,7 @@ class Projector(Unlearner):
     claim_reason = "features only"
     models = frozenset({LINEAR_MODEL})
     uses_training = False
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """The training, the propagation and the fine-tuning."""

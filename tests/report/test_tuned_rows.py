@@ -58,6 +58,12 @@ def test_a_tuned_row_is_selected_by_the_name_of_its_method(records):
     assert set(chosen["method"]) == {"retrain", "retrain (tuned)", "scrub", f"{LABEL} (tuned)"}
 
 
+def test_an_alias_of_a_tuned_method_is_marked_too(records):
+    named = [record.model_copy(update={"alias": "mine"}) if record.label == LABEL else record for record in records]
+    (other,) = [table for table in build_tables(frame_of(named), "utility", "results") if "tuned" in table.caption]
+    assert list(other.shown["method"]) == ["retrain (tuned)", "mine (tuned)"]
+
+
 def test_retrain_is_found_beside_a_method_of_another_recipe(records):
     mine = {Path(f"{number}.json"): record for number, record in enumerate(records)}
     assert grid_problems(mine, []) == {}

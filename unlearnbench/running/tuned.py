@@ -130,8 +130,10 @@ def at_point(catalogue: Catalogue, method: Spec, training: Training, point: Poin
     own = {name: _text(value) for name, value in point.items() if not name.startswith(_OF_TRAINING)}
     recipe = recipe_of(point)
     bracket = parse_bracket(method.label)
-    chosen = resolve(catalogue, "unlearner", Bracket(bracket.name, {**bracket.arguments, **own})) if own else method
-    return chosen, replace(training, **recipe)
+    if not own:
+        return method, replace(training, **recipe)
+    chosen = resolve(catalogue, "unlearner", Bracket(bracket.name, {**bracket.arguments, **own}))
+    return replace(chosen, alias=method.alias), replace(training, **recipe)
 
 
 def recipe_of(point: Point) -> dict[str, Any]:
