@@ -63,6 +63,9 @@ class Record(BaseModel):
     key: str = Field(description="Hash of the canonical cell, in hexadecimal.")
     status: Status = Field(description="ok, diverged, refused; or a failure: error, oom, killed, timeout.")
     label: str = Field(description="The method as tables show it: graphrevoker[sem_weight=0].")
+    alias: str = Field(
+        default="", description="What the user called the method; absent if nothing. No part of what the cell is."
+    )
     cell: Cell = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
     requests: list[Request] = Field(
         default_factory=list,
@@ -125,6 +128,11 @@ class Record(BaseModel):
         return str(self.provenance["machine"])
 
     @property
+    def shown_name(self) -> str:
+        """What the user reads: the alias, or else the label."""
+        return self.alias or self.label
+
+    @property
     def is_audit(self) -> bool:
         """Whether this is the record of an audit, finished or failed."""
         return "audit" in self.cell
@@ -142,8 +150,8 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
-        for name in ("audit", "predictions_digest"):
-            if plain[name] is None:
+        for name in ("audit", "predictions_digest", "alias"):
+            if plain[name] in (None, ""):
                 del plain[name]
         plain["checksum"] = _checksum(plain)
         return _lines(plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unlearnbench.component import Spec, canonical_json
@@ -42,7 +43,8 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     """Look the methods of a run up, what they are compared with in front; `num_shards` goes to those that have shards.
 
     Raises:
-        UsageError: An unknown name or parameter, or a number of shards that reaches no method.
+        UsageError: An unknown name or parameter, a number of shards that reaches no method, or an alias that two
+            methods have; or a method with two.
     """
     brackets = config.brackets(config.methods)
     specs = [_with_option(catalogue, "unlearner", bracket, "num_shards", config.num_shards) for bracket in brackets]
@@ -55,9 +57,31 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
             f"`num_shards` {config.num_shards} reaches no method.",
             "Only sharded methods have shards, and a number in a method's bracket wins. Leave `num_shards` out.",
         )
+    specs = _aliased(specs)
     if specs and config.reference:
         specs = [resolve(catalogue, "unlearner", REFERENCE), *references_of(specs, catalogue), *specs]
     return without_duplicates(specs)
+
+
+def _aliased(methods: Sequence[Spec]) -> list[Spec]:
+    """Return methods with one alias each: a method that is named with and without one has it.
+
+    Raises:
+        UsageError: Two methods have one alias, or one method has two.
+    """
+    aliases: dict[str, str] = {}
+    for spec in methods:
+        if spec.alias and aliases.setdefault(spec.label, spec.alias) != spec.alias:
+            raise UsageError(
+                f"{spec.label} has two aliases, {aliases[spec.label]!r} and {spec.alias!r}.", "Leave one out."
+            )
+    owners: dict[str, str] = {}
+    for label, alias in aliases.items():
+        if owners.setdefault(alias, label) != label:
+            raise UsageError(
+                f"Two methods have the alias {alias!r}: {owners[alias]} and {label}.", "Give each an alias of its own."
+            )
+    return [replace(spec, alias=aliases.get(spec.label, "")) for spec in methods]
 
 
 def references_of(methods: Sequence[Spec], catalogue: Catalogue) -> list[Spec]:
@@ -71,7 +95,7 @@ def _with_option(catalogue: Catalogue, kind: str, bracket: Bracket, key: str, va
     spec = resolve(catalogue, kind, bracket)
     if value is None or not hasattr(spec.innermost().params, key) or _sets(bracket, key):
         return spec
-    return resolve(catalogue, kind, Bracket(bracket.name, {key: str(value), **bracket.arguments}))
+    return resolve(catalogue, kind, replace(bracket, arguments={key: str(value), **bracket.arguments}))
 
 
 def _sets(bracket: Bracket, key: str) -> bool:
@@ -185,17 +209,17 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
             training_nodes[name, repetition] = len(setting.split.train)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.innermost().cls.forgets:
-            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
+            raise UsageError(f"{cell.method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
         supported = settings_of(cell.method)
         if cell.protocol.setting not in supported:
             raise UsageError(
-                f"{cell.method.label} does not support the {cell.protocol.setting} setting.",
+                f"{cell.method.shown} does not support the {cell.protocol.setting} setting.",
                 f"Leave it out, or use `setting` {' or '.join(sorted(supported))}.",
             )
         num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
-                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
+                f"{cell.method.shown}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
                 f" of {cell.dataset_label}.",
                 "Use a smaller `num_shards`.",
             )
@@ -216,6 +240,6 @@ def _check_models(cells: Sequence[Cell]) -> None:
         fit, asked = cell.method.innermost().cls.models, models[cell.method.label]
         if fit is not None and not fit & asked:
             raise UsageError(
-                f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",
-                f"Add `models` {','.join(sorted(fit))}, or leave {cell.method.label} out.",
+                f"{cell.method.shown} cannot be used with the model {' or '.join(sorted(asked))}.",
+                f"Add `models` {','.join(sorted(fit))}, or leave {cell.method.shown} out.",
             )
