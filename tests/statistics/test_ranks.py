@@ -39,9 +39,7 @@ def test_ranks_and_critical_difference_are_those_of_the_published_example() -> N
 def test_quantiles_are_those_of_the_studentized_range(methods: int) -> None:
     expected = studentized_range.ppf(0.95, methods, np.inf) / np.sqrt(2)
     assert NEMENYI[methods - 2] == pytest.approx(expected, abs=1e-4)
-    assert critical_difference(methods, 6) == pytest.approx(
-        expected * np.sqrt(methods * (methods + 1) / 36), abs=1e-3
-    )
+    assert critical_difference(methods, 6) == pytest.approx(expected * np.sqrt(methods * (methods + 1) / 36), abs=1e-3)
 
 
 def test_equal_scores_share_ranks_and_show_nothing() -> None:

@@ -11,7 +11,14 @@ import pandas as pd
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, headline, of_plugins
-from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, first_of_each, known, one_record_a_cell, reference_row
+from unlearnbench.report.frame.record_groups import (
+    UNIT,
+    RecordGroup,
+    first_of_each,
+    known,
+    one_record_a_cell,
+    reference_row,
+)
 from unlearnbench.report.frame.timed import (
     charge_notes,
     is_quiet,
