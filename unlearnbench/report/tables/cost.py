@@ -246,7 +246,7 @@ def shown_even(value: float | None) -> str:
     return "never faster" if value == 0 else f"{value:.0f}"
 
 
-def place_of(row: Mapping[str, Any] | pd.Series[Any]) -> str:
+def place_of(row: Mapping[Any, Any] | pd.Series[Any]) -> str:
     """Return what records share that differ in method, repetition and how much is forgotten only."""
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
