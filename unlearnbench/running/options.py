@@ -63,7 +63,7 @@ class RunOptions:
     """
 
     methods: list[Name] = option(
-        [], "Unlearners, with commas: sisa,graphrevoker[sem_weight=0].", names=("--methods", "-m"), metavar="NAMES"
+        [], "Methods, with commas: sisa,graphrevoker[sem_weight=0]; or all.", names=("--methods", "-m"), metavar="NAMES"
     )
     datasets: list[Name] = option(["digits"], "Datasets.", names=("--datasets", "-d"), metavar="NAMES")
     models: list[Name] = option(["gcn"], "Base models.", metavar="NAMES")
@@ -122,7 +122,7 @@ class RunOptions:
         metavar="KEY=VALUE",
         reads="assignments",
     )
-    out: Path = option(Path("results"), "Results folder.", metavar="DIR")
+    out: Path = option(Path("runs"), "Folder of the records.", metavar="DIR")
     data_root: Path | None = option(
         None, "Where datasets lie.", metavar="DIR", shown="UNLEARNBENCH_DATA, else your cache folder"
     )

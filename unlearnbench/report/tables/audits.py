@@ -14,6 +14,7 @@ from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
+from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
 GATE = "controls"
@@ -91,7 +92,7 @@ def _verdicts(part: pd.DataFrame) -> Table:
         verdicts = {audit: joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
         shown.append({"method": str(method), "claim": joined(of_method["claim"]), **verdicts})
     notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
-    notes.append(provenance(part))
+    notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 
