@@ -79,6 +79,7 @@ class Spec:
         distribution: The installed distribution it comes from.
         label: The shortest bracket that gives this spec: what tables show.
         source: The digest of its source; empty for what an installed distribution brings.
+        alias: What the user calls it: tables show it in place of the label. No part of its identity.
     """
 
     kind: str
@@ -90,6 +91,12 @@ class Spec:
     distribution: str = ""
     label: str = ""
     source: str = ""
+    alias: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What the user reads: the alias, or else the label."""
+        return self.alias or self.label
 
     def build(self) -> Any:
         """Make the component."""

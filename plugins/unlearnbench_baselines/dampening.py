@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
+from unlearnbench.unlearning import importance
 
 
 class Dampening(PostHoc):
@@ -53,24 +54,6 @@ class Dampening(PostHoc):
         backward = len(batches) + len(all_batches)
         retained.count(steps=backward, node_epochs=backward * graph.num_nodes, dampened=dampened)
         return network
-
-
-def importance(losses: Tensor, batches: tuple[Tensor, ...], parameters: list[Tensor]) -> list[Tensor]:
-    """Return the diagonal of the Fisher information: the mean over batches of the squared gradient of their mean loss.
-
-    Args:
-        losses: float [n], of every node, with its graph.
-        batches: Positions of the nodes of each batch.
-        parameters: What to differentiate by.
-    """
-    sums = [torch.zeros_like(parameter) for parameter in parameters]
-    for batch in batches:
-        slopes = torch.autograd.grad(
-            losses[batch].mean(), parameters, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        for total, slope in zip(sums, slopes, strict=True):
-            total += slope.square()
-    return [total / len(batches) for total in sums]
 
 
 def dampening(forget: Tensor, everywhere: Tensor, alpha: float, lam: float) -> Tensor:

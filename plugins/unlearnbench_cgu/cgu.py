@@ -34,6 +34,7 @@ class Cgu(Unlearner):
     claim = Claim.CERTIFIED
     forgets = frozenset({"node", "edge", "feature"})
     models = frozenset({LINEAR_MODEL})
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """The certificate, the noise, the penalty and the propagation."""

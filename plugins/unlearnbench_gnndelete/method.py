@@ -133,7 +133,7 @@ def trained(
     if deleted.shape[1] == 0:
         return [], []
     ends = endpoints(deleted, graph.num_nodes)
-    unlinked = replace(graph, edge_index=graph.edge_index[:, ~touches])
+    unlinked = graph.only_edges(~touches)
     pairs = non_edges(
         graph.edge_index,
         torch.nonzero(~gone).flatten(),

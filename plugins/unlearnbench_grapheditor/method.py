@@ -41,6 +41,7 @@ class GraphEditor(Unlearner):
     claim_reason = "exact but for rounding"
     forgets = frozenset({"node", "edge"})
     models = frozenset({LINEAR_MODEL})
+    supports_edge_weight = True
     _task: Task
     _inverse: Tensor
     _products: Tensor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -59,12 +57,12 @@ def fine_tune(
     """
     graph = task.graph
     gone = torch.isin(graph.ids, request.nodes)
-    near = influenced(graph.x, graph.edge_index, gone, params.hops)
+    near = influenced(graph.x, graph.edge_index, gone, params.hops, graph.edge_weight)
     ((_, original),) = network.predict([graph])
     predicted = original.argmax(dim=1)
     unlinked = retained.graph
     if request.kind == "node":
-        unlinked = replace(graph, edge_index=graph.edge_index[:, ~gone[graph.edge_index].any(dim=0)])
+        unlinked = graph.only_edges(~gone[graph.edge_index].any(dim=0))
 
     operator = drawn_operator(graph.num_classes, retained.generator("megu", "operator")).to(task.device)
     noise = Noise([retained.key("megu", "dropout")], task.device)

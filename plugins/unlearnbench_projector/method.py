@@ -35,6 +35,7 @@ class Projector(Unlearner):
     claim = Claim.APPROXIMATE
     claim_reason = "features only"
     models = frozenset({LINEAR_MODEL})
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """The training, the propagation and the fine-tuning."""

@@ -43,6 +43,7 @@ class Smoothed(Unlearner):
         super().__init__(params)
         self._method: Unlearner = params.method.build()
         self.forgets, self.models = self._method.forgets, self._method.models  # type: ignore[misc]
+        self.supports_edge_weight = self._method.supports_edge_weight
 
     @classmethod
     def references(cls, params: Params) -> Sequence[str]:
@@ -102,6 +103,7 @@ class Smoothed(Unlearner):
             self.params.share,
             self.params.rounds,
             targets,
+            graph.edge_weight,
         )
         # A class that neither the method nor a neighbour names has probability 0.
         return smoothed.clamp(min=torch.finfo(smoothed.dtype).tiny).log()

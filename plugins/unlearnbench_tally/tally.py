@@ -38,6 +38,7 @@ class Tally(Unlearner):
     )
     claim = Claim.EXACT
     forgets = frozenset({"node", "edge", "feature"})
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """Rows, penalty, solver, smoothing."""
@@ -60,6 +61,11 @@ class Tally(Unlearner):
         bits: int = Field(default=12, ge=4, le=20, description="Rows are rounded to multiples of 2^-bits.")
         smoothing: float = Field(default=0.5, ge=0, lt=1, description="Weight of neighbours in a round; 0: off.")
         rounds: int = Field(default=3, ge=1, description="Rounds of smoothing, one hop each.")
+
+    def __init__(self, params: Params | None = None) -> None:
+        super().__init__(params)
+        # Smoothing uses weights. Sums over weighted neighbours would be no whole numbers, and so not exact.
+        self.supports_edge_weight = self.params.hops == 0
 
     def fit(self, task: Task) -> None:
         """Compute the head.
@@ -92,7 +98,8 @@ class Tally(Unlearner):
             every[targets] = scores
             present = graph.contains(ids)
             anchors = graph.positions(ids[present])
-            scores = smooth(every, graph.edge_index, anchors, labels[present], p.smoothing, p.rounds, targets)
+            known = labels[present]
+            scores = smooth(every, graph.edge_index, anchors, known, p.smoothing, p.rounds, targets, graph.edge_weight)
         return torch.log_softmax(scores / (_SPREAD * head.variance), dim=1).to(torch.float32)
 
     def state(self) -> Mapping[str, Tensor]:

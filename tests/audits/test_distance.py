@@ -156,10 +156,10 @@ def deployed(subject: Subject, method: str) -> Unlearner:
 
 def test_untold_retrain_is_the_control_noop() -> None:
     subject = toy_subject("retrain")
-    noop = unlearned_run(subject, subject.find("retrain"), 0, View.SHARD).noop
+    untold = unlearned_run(subject, subject.find("retrain"), 0, View.SHARD).noop
     noop = unlearned_run(subject, subject.find("noop"), 0, View.SHARD).unlearned
-    assert noop.keys() == noop.keys() == groups_of(subject).keys()
-    assert all(torch.equal(noop[group], noop[group]) for group in noop)
+    assert untold.keys() == noop.keys() == groups_of(subject).keys()
+    assert all(torch.equal(untold[group], noop[group]) for group in noop)
 
 
 @pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=4]"])

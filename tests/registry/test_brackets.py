@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,8 @@ from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
             "a[b=c[d=e[f=1],g=2],h=3]",
             Bracket("a", {"b": Bracket("c", {"d": Bracket("e", {"f": "1"}), "g": "2"}), "h": "3"}),
         ),
+        ("mine=m[a=1]", Bracket("m", {"a": "1"}, "mine")),
+        (" v1.5-b = file:x", Bracket("file", {"path": "x"}, "v1.5-b")),
         ("m[p=bekm [slack=0]]", Bracket("m", {"p": Bracket("bekm", {"slack": "0"})})),
     ],
 )
@@ -57,6 +61,9 @@ def test_grammar(text: str, bracket: Bracket) -> None:
         ('m[a="x]', "a value", 5, "'\"'"),
         ("m[a=b[c=]]", "a value", 9, "']'"),
         ("m n", "',' or the end", 3, "'n'"),
+        ("=m", "a name", 1, "'='"),
+        ("a=b=m", "',' or the end", 4, "'='"),
+        ("m[p=a=b]", "',' or ']'", 6, "'='"),
     ],
 )
 def test_errors_say_what_was_expected_and_where(text: str, wanted: str, at: int, found: str) -> None:
@@ -65,6 +72,13 @@ def test_errors_say_what_was_expected_and_where(text: str, wanted: str, at: int,
     said = f"Cannot read {text!r}: expected {wanted} at character {at}, found {found}."
     assert caught.value.message == said
     assert "name[key=value" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["a:b=m", "a/b=m[c=1]"])
+def test_an_alias_is_a_plain_name(text: str) -> None:
+    with pytest.raises(UsageError, match=r"'a[:/]b' at character 1 cannot be an alias") as caught:
+        parse_bracket(text)
+    assert "letters, digits" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["m[a=1,a=2]", "m[a=1,b=2,a=1]", "m[b=c[a=1,a=1]]"])
@@ -86,7 +100,10 @@ brackets = st.recursive(
 )
 
 
-@given(brackets)
+aliases = st.just("") | st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
+
+
+@given(st.builds(replace, brackets, alias=aliases))
 def test_text_of_a_bracket_reads_back(bracket: Bracket) -> None:
     assert parse_bracket(str(bracket)) == bracket
 

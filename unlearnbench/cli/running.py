@@ -17,6 +17,7 @@ from unlearnbench.audits.running import estimate, make_audit_plan
 from unlearnbench.cli.flags import with_flags
 from unlearnbench.cli.options import printed
 from unlearnbench.cli.program import program
+from unlearnbench.component import Spec, canonical_json
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.messages import broken, columns
@@ -61,7 +62,7 @@ def run_with_progress(
         return _list_cells(plan, as_json)
     records = _compute(plan)
     if not as_json and any(not record.is_failure for record in records):
-        frame = frame_of(record for record in records if not record.is_failure)
+        frame = frame_of((record for record in records if not record.is_failure), aliases=_aliases(plan))
         built = []
         for table in tables:
             try:
@@ -97,7 +98,7 @@ def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     plan.isolate_foreign = plan.config.backend == "local"
     apart = [] if plan.config.is_isolated else split_by_place(plan)[1]
     if apart:
-        labels = ", ".join(dict.fromkeys(cell.method.label for cell in apart))
+        labels = ", ".join(dict.fromkeys(cell.method.shown for cell in apart))
         messages.note(f"cells with code of other packages get own processes (--no-isolate): {labels}.")
     done, tell = [ready], plan.on_record
 
@@ -156,6 +157,7 @@ def _plain_cell(cell: Cell) -> dict[str, Any]:
         "dataset": cell.dataset_label,
         "model": cell.model.label,
         "method": cell.method.label,
+        "alias": cell.method.alias or None,
         "repetition": cell.repetition,
         "audit": None if cell.audit is None else cell.audit.label,
     }
@@ -190,7 +192,7 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("datasets", ", ".join(datasets)),
         ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
-        ("methods", ", ".join(dict.fromkeys(cell.method.label for cell in plan.cells))),
+        ("methods", ", ".join(dict.fromkeys(_named(cell.method) for cell in plan.cells))),
         *([("audits", ", ".join(audits))] if audits else []),
         ("repetitions", f"{', '.join(map(str, repetitions))}; seed {first.seed}"),
         ("training", "; ".join(ways)),
@@ -223,15 +225,28 @@ def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
     return f"{features}{amounts} of {graph.num_nodes} nodes forgotten"
 
 
+def _named(method: Spec) -> str:
+    """Write what a method is, behind its alias if it has one."""
+    return f"{method.alias}={method.label}" if method.alias else method.label
+
+
+def _aliases(plan: Plan) -> dict[str, str]:
+    """Return the aliases of this run by configuration: records that were there already may have others."""
+    methods = {cell.method.label: cell.method for cell in plan.cells if cell.method.alias}
+    return {canonical_json(method.canonical()): method.alias for method in methods.values()}
+
+
 def _unchanged(records: list[Record]) -> list[str]:
     """Name methods whose parameters were the same before and after a request, bit for bit."""
-    labels = Counter(record.label for record in records if record.digests.get("unchanged"))
+    labels = Counter(record.shown_name for record in records if record.digests.get("unchanged"))
     return [f"unchanged: {label} changed no parameter in {count} of its cells." for label, count in labels.items()]
 
 
 def _one_class(records: list[Record]) -> list[str]:
     """Name methods that predict one class for all test nodes."""
-    labels = Counter(record.label for record in records if any(note.startswith(ONE_CLASS) for note in record.notes))
+    labels = Counter(
+        record.shown_name for record in records if any(note.startswith(ONE_CLASS) for note in record.notes)
+    )
     return [
         f"{ONE_CLASS} {label} predicts one class for all test nodes in {count} of its cells."
         for label, count in labels.items()
@@ -293,13 +308,15 @@ def audit_with_progress(
     done = [record for record in records if not record.is_failure]
     if done and not as_json:
         source = shlex.quote(str(plan.store.root))
-        print(printed(build_tables(audit_frame_of(done), "audits", source, catalogue=catalogue)))
+        print(
+            printed(build_tables(audit_frame_of(done, aliases=_aliases(plan)), "audits", source, catalogue=catalogue))
+        )
     return _conclude(plan, records, ["--table audits"], tolerate_failures, as_json, _refuted(done) if strict else [])
 
 
 def _refuted(records: Sequence[Record]) -> list[str]:
     """Return the labels of the methods whose claims audits refuted, each once."""
-    audits = [(record.label, record.audit or {}) for record in records]
+    audits = [(record.shown_name, record.audit or {}) for record in records]
     return list(dict.fromkeys(label for label, audit in audits if audit["details"].get("claim_holds") is False))
 
 

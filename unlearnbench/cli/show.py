@@ -97,7 +97,7 @@ def describe(spec: Spec) -> dict[str, Any]:
     """Describe a component as plain JSON values.
 
     Returns:
-        `name`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
+        `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
         `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
         `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
         `parameters` of its own. What does not apply or is unknown is null.
@@ -108,6 +108,7 @@ def describe(spec: Spec) -> dict[str, Any]:
     needs = list(requirements_of_tree(spec))
     described: dict[str, Any] = {
         "name": spec.name,
+        "alias": spec.alias or None,
         "kind": spec.kind,
         "version": spec.version,
         "distribution": spec.distribution,
@@ -147,6 +148,8 @@ def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
 
 def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     yield "{name}, {kind}, version {version}, from {distribution}".format_map(described)
+    if described["alias"]:
+        yield f"Alias: {described['alias']}"
     if described["summary"]:
         yield described["summary"]
     if described["reference"]:

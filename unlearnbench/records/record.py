@@ -63,6 +63,9 @@ class Record(BaseModel):
     key: str = Field(description="Hash of the canonical cell, in hexadecimal.")
     status: Status = Field(description="ok, diverged, refused; or a failure: error, oom, killed, timeout.")
     label: str = Field(description="The method as tables show it: graphrevoker[sem_weight=0].")
+    alias: str = Field(
+        default="", description="What the user called the method; absent if nothing. No part of what the cell is."
+    )
     cell: Cell = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
     requests: list[Request] = Field(
         default_factory=list,
@@ -125,6 +128,11 @@ class Record(BaseModel):
         return str(self.provenance["machine"])
 
     @property
+    def shown_name(self) -> str:
+        """What the user reads: the alias, or else the label."""
+        return self.alias or self.label
+
+    @property
     def is_audit(self) -> bool:
         """Whether this is the record of an audit, finished or failed."""
         return "audit" in self.cell
@@ -140,13 +148,22 @@ class Record(BaseModel):
         return f"{self.key}.error.json" if self.is_failure else f"{self.key}.json"
 
     def to_json(self) -> str:
-        """Return strict JSON, the same text for equal records, with a checksum of everything else in it."""
+        """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
-        for name in ("audit", "predictions_digest"):
-            if plain[name] is None:
+        for name in ("audit", "predictions_digest", "alias"):
+            if plain[name] in (None, ""):
                 del plain[name]
         plain["checksum"] = _checksum(plain)
-        return json.dumps(plain, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True) + "\n"
+        return _lines(plain)
+
+
+def _lines(plain: Mapping[str, Any]) -> str:
+    """Write a line for each key: a seventh shorter than one for each value, and a difference still shows its part."""
+    parts = (
+        f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, ensure_ascii=True)}'
+        for name, value in sorted(plain.items())
+    )
+    return "{" + ",\n ".join(parts) + "}\n"
 
 
 def _plain(value: Any, where: str, notes: list[str]) -> Any:

@@ -3,18 +3,20 @@
 Grammar: `name`, or `name[key=value, ...]`, where a value is another bracket, plain text
 without commas and brackets, or text in double quotes, in which a double quote is written twice.
 `file:PATH` is short for `file[path=PATH]`; a path with commas or brackets goes in double quotes.
+An outermost bracket may have an alias in front: `mine=sharded[partitioner=bekm]`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unlearnbench.errors import UsageError
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 BARE_VALUE = re.compile(r'[^\[\],="\n\r]+')
 FILE = "file"
 FILE_PREFIX = f"{FILE}:"
@@ -31,6 +33,7 @@ class Bracket:
     Args:
         name: A component's name, perhaps with its distribution: `dist:name`.
         arguments: Key to text, or to a bracket where the value had one itself.
+        alias: What tables show in its place; empty: its label.
 
     Raises:
         UsageError: A value holds a line break, which the notation cannot express.
@@ -38,6 +41,7 @@ class Bracket:
 
     name: str
     arguments: dict[str, str | Bracket] = field(default_factory=dict)
+    alias: str = ""
 
     def __post_init__(self) -> None:
         for key, value in self.arguments.items():
@@ -48,10 +52,11 @@ class Bracket:
                 )
 
     def __str__(self) -> str:
+        front = f"{self.alias}={self.name}" if self.alias else self.name
         if not self.arguments:
-            return self.name
+            return front
         inside = ",".join(f"{key}={_show(value)}" for key, value in self.arguments.items())
-        return f"{self.name}[{inside}]"
+        return f"{front}[{inside}]"
 
 
 def _show(value: str | Bracket) -> str:
@@ -95,6 +100,23 @@ class _Reader:
             raise self.fail(wanted)
         self.at = matched.end()
         return matched
+
+    def outermost(self) -> Bracket:
+        """Read a bracket, perhaps with an alias in front."""
+        self.skip()
+        start = self.at
+        named = None if self.text.startswith(FILE_PREFIX, start) else NAME.match(self.text, start)
+        if named is not None:
+            self.at = named.end()
+            if self.take("="):
+                if not ALIAS.fullmatch(named[0]):
+                    raise UsageError(
+                        f"Cannot read {self.text!r}: {named[0]!r} at character {start + 1} cannot be an alias.",
+                        "Use letters, digits, dots, - and _.",
+                    )
+                return replace(self.bracket(), alias=named[0])
+            self.at = start
+        return self.bracket()
 
     def bracket(self) -> Bracket:
         self.skip()
@@ -153,13 +175,13 @@ class _Reader:
 
 
 def parse_bracket(text: str) -> Bracket:
-    """Read one component with its arguments.
+    """Read one component with its arguments, and its alias if there is one.
 
     Raises:
         UsageError: The text does not follow the grammar; the message names the position.
     """
     reader = _Reader(text)
-    bracket = reader.bracket()
+    bracket = reader.outermost()
     reader.skip()
     if reader.at != len(text):
         raise reader.fail("',' or the end")

@@ -23,14 +23,33 @@ Arguments = dict[str, Any]
 def resolve(catalogue: Catalogue, kind: str, text: str | Bracket) -> Spec:
     """Look a component up and fill in its parameters.
 
-    Its label depends on these alone, not on how the text was written.
+    Its label depends on these alone, not on how the text was written; its alias is that of the text.
 
     Raises:
-        UsageError: An unknown name or parameter, one given twice, or a value out of range;
-            names it and what would be valid.
+        UsageError: An unknown name or parameter, one given twice, a value out of range, or an alias that cannot
+            stand; names it and what would be valid.
     """
     bracket = parse_bracket(text) if isinstance(text, str) else text
-    return labelled(catalogue, _resolve(catalogue, kind, bracket))
+    if bracket.alias:
+        _check_alias(catalogue, kind, bracket)
+    return replace(labelled(catalogue, _resolve(catalogue, kind, bracket)), alias=bracket.alias)
+
+
+def _check_alias(catalogue: Catalogue, kind: str, bracket: Bracket) -> None:
+    """Refuse an alias of anything but a method, or one that is the name of a method; and a slip that looks like one."""
+    if kind != "unlearner":
+        raise UsageError(f"{bracket}: only methods take an alias.", f"Write {replace(bracket, alias='')}.")
+    if bracket.alias in catalogue.names(kind):
+        raise UsageError(
+            f"{bracket}: {bracket.alias!r} is the name of a method and cannot be an alias.", "Choose another alias."
+        )
+    if bracket.name.rpartition(":")[2] not in catalogue.names(kind):
+        raise UsageError(
+            f"{bracket}: there is no method {bracket.name!r} to give the alias {bracket.alias!r} to.",
+            f"An alias is ALIAS=METHOD; a parameter goes in brackets: METHOD[{bracket.alias}={bracket.name}].",
+        )
+    if bracket.name.rpartition(":")[2] == "retrain":
+        raise UsageError(f"{bracket}: Retrain is what tables compare with, and keeps its name.", "Leave the alias out.")
 
 
 def labelled(catalogue: Catalogue, spec: Spec) -> Spec:

@@ -75,7 +75,7 @@ class Cell:
 
     def describe(self) -> str:
         """Return a short description, for lines of progress."""
-        what = f"{self.dataset_label} {self.model.label} {self.method.label} repetition {self.repetition}"
+        what = f"{self.dataset_label} {self.model.label} {self.method.shown} repetition {self.repetition}"
         return what if self.audit is None else f"{self.audit.label}: {what}"
 
 

@@ -25,8 +25,8 @@ Plain = Mapping[str, Any]
 def cell_to_plain(cell: Cell) -> dict[str, Any]:
     """Return a cell as JSON values for another process.
 
-    Besides its canonical form they hold its key, for the reader to compare, the labels as the user wrote
-    them, and the dataset with parameters that are no part of the canonical form, such as its location.
+    Besides its canonical form they hold its key, for the reader to compare, the labels and the alias as the user
+    wrote them, and the dataset with parameters that are no part of the canonical form, such as its location.
     """
     dataset = cell.dataset
     return {
@@ -37,6 +37,7 @@ def cell_to_plain(cell: Cell) -> dict[str, Any]:
             "params": dataset.params.model_dump(mode="json"),
         },
         "labels": {name: spec.label for name, spec in _specs(cell).items()},
+        "alias": cell.method.alias,
     }
 
 
@@ -51,7 +52,7 @@ def cell_from_plain(plain: Plain, catalogue: Catalogue) -> Cell:
     dataset = spec_of(entry, cls, cls.Params(**plain["dataset"]["params"]))
     cell = _cell(plain["cell"], dataset, catalogue)
     named: dict[str, Any] = {name: replace(spec, label=plain["labels"][name]) for name, spec in _specs(cell).items()}
-    cell = replace(cell, **named)
+    cell = replace(cell, **{**named, "method": replace(named["method"], alias=plain["alias"])})
     if cell.key != plain["key"]:
         raise UsageError(
             f"{cell.describe()}: here it is cell {cell.key}, where it comes from it is {plain['key']}.",

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ class RunConfig(RunOptions):
     def brackets(self, names: Sequence[Name], defaults: Mapping[str, Any] | None = None) -> list[Bracket]:
         """Read names and tables; multiply lists out."""
         lowest = {key: str(value) for key, value in (defaults or {}).items()}
-        return [Bracket(one.name, {**lowest, **one.arguments}) for one in grid.brackets(names)]
+        return [replace(one, arguments={**lowest, **one.arguments}) for one in grid.brackets(names)]
 
     def model_defaults(self) -> dict[str, Any]:
         """Return the parameters that `set` names for every model."""

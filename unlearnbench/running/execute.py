@@ -116,7 +116,7 @@ def prepare(cell: Cell, context: RunContext) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how
-        messages.note(f"warming up {cell.method.label} failed: {error}")
+        messages.note(f"warming up {cell.method.shown} failed: {error}")
 
 
 def do_cell(
@@ -173,7 +173,7 @@ def identical(records: Iterable[Record]) -> list[str]:
         other = seen.setdefault(key, record)
         if other.key != record.key:
             notices.append(
-                f"same_as: {record.label} and {other.label} deployed the same parameters in repetition"
+                f"same_as: {record.shown_name} and {other.shown_name} deployed the same parameters in repetition"
                 f" {record.cell['repetition']} on {record.cell['dataset']['name']}."
             )
     return notices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unlearnbench.errors import UsageError
@@ -63,7 +64,7 @@ def _multiplied(table: Mapping[str, Any]) -> list[Bracket]:
         for key, values in table.items()
         if key != "name"
     ]
-    return [Bracket(name.name, {**name.arguments, **dict(point)}) for point in itertools.product(*axes)]
+    return [replace(name, arguments={**name.arguments, **dict(point)}) for point in itertools.product(*axes)]
 
 
 def _arguments(value: Any) -> Sequence[str | Bracket]:

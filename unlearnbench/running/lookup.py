@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unlearnbench.component import Spec, canonical_json
-from unlearnbench.datasets.base import describe, load_graph
+from unlearnbench.datasets.base import ONE_WAY, describe, edge_statistics, load_graph
 from unlearnbench.datasets.own.held import held
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
@@ -20,6 +21,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.registry.session import REMEDY
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
+from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.settings import unknown_setting
 
 REFERENCE = "retrain"
@@ -46,7 +48,8 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     The name `all` stands for every method that `fitting_methods` returns.
 
     Raises:
-        UsageError: An unknown name or parameter, or a number of shards that reaches no method.
+        UsageError: An unknown name or parameter, a number of shards that reaches no method, or an alias that two
+            methods have; or a method with two.
     """
     fitting = fitting_methods(config, catalogue)[0] if ALL in config.methods else []
     brackets = config.brackets([name for one in config.methods for name in (fitting if one == ALL else [one])])
@@ -60,6 +63,7 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
             f"`num_shards` {config.num_shards} reaches no method.",
             "Only sharded methods have shards, and a number in a method's bracket wins. Leave `num_shards` out.",
         )
+    specs = _aliased(specs)
     if specs and config.reference:
         specs = [resolve(catalogue, "unlearner", REFERENCE), *references_of(specs, catalogue), *specs]
     return without_duplicates(specs)
@@ -92,6 +96,27 @@ def fitting_methods(config: RunConfig, catalogue: Catalogue) -> tuple[list[str],
     return names, left_out
 
 
+def _aliased(methods: Sequence[Spec]) -> list[Spec]:
+    """Return methods with one alias each: a method that is named with and without one has it.
+
+    Raises:
+        UsageError: Two methods have one alias, or one method has two.
+    """
+    aliases: dict[str, str] = {}
+    for spec in methods:
+        if spec.alias and aliases.setdefault(spec.label, spec.alias) != spec.alias:
+            raise UsageError(
+                f"{spec.label} has two aliases, {aliases[spec.label]!r} and {spec.alias!r}.", "Leave one out."
+            )
+    owners: dict[str, str] = {}
+    for label, alias in aliases.items():
+        if owners.setdefault(alias, label) != label:
+            raise UsageError(
+                f"Two methods have the alias {alias!r}: {owners[alias]} and {label}.", "Give each an alias of its own."
+            )
+    return [replace(spec, alias=aliases.get(spec.label, "")) for spec in methods]
+
+
 def references_of(methods: Sequence[Spec], catalogue: Catalogue) -> list[Spec]:
     """Look up the methods that some methods are compared with, apart from Retrain."""
     brackets = [bracket for spec in methods for bracket in spec.cls.references(spec.params)]
@@ -103,7 +128,7 @@ def _with_option(catalogue: Catalogue, kind: str, bracket: Bracket, key: str, va
     spec = resolve(catalogue, kind, bracket)
     if value is None or not hasattr(spec.innermost().params, key) or _sets(bracket, key):
         return spec
-    return resolve(catalogue, kind, Bracket(bracket.name, {key: str(value), **bracket.arguments}))
+    return resolve(catalogue, kind, replace(bracket, arguments={key: str(value), **bracket.arguments}))
 
 
 def _sets(bracket: Bracket, key: str) -> bool:
@@ -189,8 +214,10 @@ def load_graphs(
             except MissingDataError as error:
                 missing.append(error)
                 continue
-            name = dataset.recorded_name(dataset.params)
-            notices += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+            name, kinds = dataset.recorded_name(dataset.params), edge_statistics(graphs[spec.label])
+            one_way = [ONE_WAY] if kinds["directed"] and hasattr(spec.params, "undirected") else []
+            lines = [describe(graphs[spec.label], kinds), *dataset.notes, *one_way]
+            notices += [f"{name}: {line}" for line in lines]
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:
@@ -200,7 +227,7 @@ def load_graphs(
 
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
-    """Check that every request and every number of shards fits its graph, and every method a model.
+    """Check that every request, number of shards, method and model fits its graph, and every method a model.
 
     Raises:
         UsageError: One does not; names method and dataset.
@@ -215,19 +242,20 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
             except UsageError as error:  # the protocol does not know the name of a graph
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
+        check_edge_weights(graph, cell.dataset_label, cell.model, cell.method)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.innermost().cls.forgets:
-            raise UsageError(f"{cell.method.label} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
+            raise UsageError(f"{cell.method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
         supported = settings_of(cell.method)
         if cell.protocol.setting not in supported:
             raise UsageError(
-                f"{cell.method.label} does not support the {cell.protocol.setting} setting.",
+                f"{cell.method.shown} does not support the {cell.protocol.setting} setting.",
                 f"Leave it out, or use `setting` {' or '.join(sorted(supported))}.",
             )
         num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
-                f"{cell.method.label}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
+                f"{cell.method.shown}: {num_shards} shards for the {training_nodes[name, repetition]} training nodes"
                 f" of {cell.dataset_label}.",
                 "Use a smaller `num_shards`.",
             )
@@ -248,6 +276,6 @@ def _check_models(cells: Sequence[Cell]) -> None:
         fit, asked = cell.method.innermost().cls.models, models[cell.method.label]
         if fit is not None and not fit & asked:
             raise UsageError(
-                f"{cell.method.label} cannot be used with the model {' or '.join(sorted(asked))}.",
-                f"Add `models` {','.join(sorted(fit))}, or leave {cell.method.label} out.",
+                f"{cell.method.shown} cannot be used with the model {' or '.join(sorted(asked))}.",
+                f"Add `models` {','.join(sorted(fit))}, or leave {cell.method.shown} out.",
             )

@@ -63,7 +63,10 @@ class RunOptions:
     """
 
     methods: list[Name] = option(
-        [], "Methods, with commas: sisa,graphrevoker[sem_weight=0]; or all.", names=("--methods", "-m"), metavar="NAMES"
+        [],
+        "Methods, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias; all.",
+        names=("--methods", "-m"),
+        metavar="NAMES",
     )
     datasets: list[Name] = option(["digits"], "Datasets.", names=("--datasets", "-d"), metavar="NAMES")
     models: list[Name] = option(["gcn"], "Base models.", metavar="NAMES")

@@ -134,6 +134,7 @@ def measured(
     fields = {
         "key": cell.key,
         "label": cell.method.label,
+        "alias": cell.method.alias,
         "cell": cell.canonical(),
         # Phases inside the first fit lose their prefix: `partition`, `train`, `aggregate`.
         "phases": [{**row, "name": row["name"].removeprefix("fit/")} for row in outcome.meter.phases],

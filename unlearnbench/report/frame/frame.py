@@ -17,6 +17,7 @@ from unlearnbench.measure.request_time import answers_like_training, request_sec
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
 from unlearnbench.registry.brackets import Bracket, parse_bracket
+from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.stream import stream_steps
 
 VIEWS = ("shard", "full")
@@ -45,7 +46,7 @@ MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 TEXT = (
     *("key", "status", "machine", "device", "protocol", "protocol_config", "forget"),
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
-    *("method", "method_name", "method_config", "label", "preset", "claim", "view"),
+    *("method", "method_name", "method_config", "label", "preset", "claim", "view", "alias"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
     *("packages", "plugins", "error_type", "notes", "deployed", "stream"),
 )
@@ -71,10 +72,10 @@ def load_records(path: str | Path) -> pd.DataFrame:
     Returns:
         Columns: what the cell was (`dataset`, `model`, `method`, `method_name`, `preset`,
         `repetition`, `seed`, `device`, ... and `*_config`, the canonical JSON of each part), the
-        method's `claim` (empty where the record has none), the cell's `status`, the `view`, each
-        metric after the request (`f1_micro`) and before it (`f1_micro_before`), times in seconds,
-        peaks of memory in MiB, counts, and where it ran; `deployed`, a digest of the deployed
-        parameters, and whether forgetting left them `unchanged`.
+        method's `alias`, which is then its name in `method`, and `claim` (both empty where the record
+        has none), the cell's `status`, the `view`, each metric after the request (`f1_micro`) and
+        before it (`f1_micro_before`), times in seconds, peaks of memory in MiB, counts, and where it
+        ran; `deployed`, a digest of the deployed parameters, and whether forgetting left them `unchanged`.
         What was not measured is missing, never 0. A failure has one row per view as well,
         without metrics. `frame.attrs["problems"]` lists files that could not be read; each is
         warned about, too.
@@ -114,8 +115,13 @@ def results_root(path: Path) -> Path:
     return path.parent if path.name == "records" and not (path / "records").is_dir() else path
 
 
-def frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.DataFrame:
-    """Make the data frame of records at hand: see `load_records`."""
+def frame_of(
+    records: Iterable[Record], problems: Sequence[str] = (), aliases: Mapping[str, str] = NO_ALIASES
+) -> pd.DataFrame:
+    """Make the data frame of records at hand: see `load_records`.
+
+    `aliases`, by the canonical JSON of methods, go before those in the records.
+    """
     rows = [row for record in records for row in _rows(record)]
     metrics = sorted(
         {name for row in rows for name in row} - {*TEXT, *NUMBERS, *TRUTHS, "repetition", "seed", "threads"}
@@ -123,6 +129,7 @@ def frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.Data
     frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, *TRUTHS, "threads"])
     for name in TEXT:
         frame[name] = frame[name].astype("object").where(frame[name].notna(), "")
+    frame = aliased(frame, aliases)
     for name in (*NUMBERS, *metrics):
         frame[name] = frame[name].astype("float64")
     for name in TRUTHS:
@@ -218,6 +225,7 @@ def _cell(record: Record) -> dict[str, Any]:
         "method_name": method["name"],
         "method_config": canonical(method),
         "label": record.label,
+        "alias": record.alias,
         "preset": preset,
         "claim": (record.claim or {}).get("claim", ""),
         "repetition": cell["repetition"],

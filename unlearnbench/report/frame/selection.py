@@ -16,6 +16,7 @@ from unlearnbench.experiments import configs, find_experiment
 from unlearnbench.protocol import Protocol
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.report.frame.aliases import aliased
 from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.running.config import RunConfig
@@ -33,7 +34,7 @@ class Selection:
         experiment: Name of an experiment: the cells that `run --experiment` makes.
         datasets: Names of datasets.
         models: Names of models, or brackets.
-        methods: Methods as `run --methods` takes them; Retrain and their own references stay.
+        methods: Methods as `run --methods` takes them, or aliases; Retrain and their own references stay.
     """
 
     experiment: str = ""
@@ -74,9 +75,19 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
             selected = selected[_named(selected, column, names, catalogue)]
     if selected.empty:
         raise NothingMatchedError("No record is of all that was asked for.", "Ask for less.")
-    selected = selected.reset_index(drop=True)
+    selected = aliased(selected.reset_index(drop=True), _aliases(wanted.methods, catalogue))
     selected.attrs = frame.attrs
     return selected
+
+
+def _aliases(methods: Sequence[str], catalogue: Catalogue) -> dict[str, str]:
+    """Return the aliases that methods are asked for with, by their configurations."""
+    given: dict[str, str] = {}
+    for method in methods:
+        with contextlib.suppress(UsageError):  # a name in the records alone
+            spec = resolve(catalogue, "unlearner", method)
+            given |= {canonical(spec.canonical()): spec.alias} if spec.alias else {}
+    return given
 
 
 def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Catalogue) -> pd.Series[bool]:

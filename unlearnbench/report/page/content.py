@@ -13,6 +13,7 @@ import pandas as pd
 from unlearnbench.report.figures.colours import Looks, find_looks
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
+from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, group_records
 from unlearnbench.report.page.evidence import build_evidence
@@ -153,7 +154,10 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
     """Return for each place its verdicts, what the gate let through, and the scores."""
     places, command = [], command_note(source, "audits")
     for _, part in audits.groupby(list(PLACE), sort=False):
-        verdicts, *scores = [replace(table, notes=(*table.notes, command)) for table in audit_tables(part)]
+        verdicts, *scores = [
+            replace(table, notes=(*table.notes, *alias_notes(table.shown, part), command))
+            for table in audit_tables(part)
+        ]
         names = part["audit"].str.partition(" ")[0]
         gate = part[(names == GATE) & (part["measure"] != "")]
         places.append(

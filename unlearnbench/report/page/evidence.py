@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.page.rows import path_of, short
 from unlearnbench.report.tables.evidence import Cell
 from unlearnbench.report.tables.forgetting import NAME, forgetting_places, forgetting_table
@@ -29,7 +30,7 @@ def build_evidence(groups: Sequence[Aggregate], audits: pd.DataFrame | None, sou
                 "caption": table.caption,
                 "heads": place.heads(),
                 "rows": rows,
-                "notes": (*table.notes, command_note(source, NAME)),
+                "notes": (*table.notes, *alias_notes(table.shown, place.audits), command_note(source, NAME)),
             }
         )
     return places

@@ -16,6 +16,7 @@ from unlearnbench.records.record import FAILURES
 from unlearnbench.report.figures.colours import Looks
 from unlearnbench.report.figures.series import method_names
 from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
@@ -102,6 +103,7 @@ def build_board(
         texts, apart, marked = comparison.shown, comparison.data, comparison.marked
     except DataError as error:  # the split is unknown
         notes.append(f"Nothing is marked: {error.message}")
+    notes += alias_notes(summary.shown, averages.group.frame)
     names = method_names(averages)
     board = []
     for at, row in enumerate(averages.group.rows):

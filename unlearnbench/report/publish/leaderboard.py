@@ -15,6 +15,7 @@ from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, WriteErr
 from unlearnbench.records.files import inside, make_folder, remove, safe_name, write_whole
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
+from unlearnbench.report.frame.aliases import without_aliases
 from unlearnbench.report.frame.frame import VIEWS, frame_of, load_evidence, results_root
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.publish.marks import Marks, RecordName, read_marks, recomputed_columns
@@ -88,10 +89,12 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
         raise NothingMatchedError(f"{results}: no records.", "Name the folder they are in.")
     texts = {}
     if any(record.is_audit and not record.is_failure for record in whole):
-        texts[AUDITS] = csv_text(raw(audit_frame_of(record for record in whole if not record.is_failure)))
+        texts[AUDITS] = csv_text(
+            raw(audit_frame_of(without_aliases(record for record in whole if not record.is_failure)))
+        )
     records = [record for record in whole if not record.is_audit]
     if records:
-        found = [aggregate(group) for group in group_records(frame_of(records))]
+        found = [aggregate(group) for group in group_records(frame_of(without_aliases(records)))]
         marks = read_marks(root) if with_marks else {}
         by_name = {(record.machine, record.key): record for record in records} if marks else {}
         by_file: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)

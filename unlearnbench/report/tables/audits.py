@@ -12,6 +12,7 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
+from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
 from unlearnbench.report.tables.notes import Note
@@ -24,8 +25,11 @@ LEAKAGE, PER_TARGET = "partition-leakage", "per target"
 OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")
+NAMES = ("label", "alias")
+"""What only the column `method` is made of."""
 TEXT = (
     *(*PLACE, "protocol", "forget", "model", "seed", "method", "method_config", "audit", "audit_config", "status"),
+    *NAMES,
     *("claim", "verdict", "measure", "where", "state", "note", "controls", "machine", "key", "notes"),
 )
 NUMBERS = ("value", "low", "high", "floor", "effect", "p", "noop")
@@ -54,8 +58,10 @@ def load_audits(path: str | Path) -> pd.DataFrame:
     return audit_frame_of(records, [problem.message for problem in problems])
 
 
-def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> pd.DataFrame:
-    """Make the data frame of records at hand: see `load_audits`."""
+def audit_frame_of(
+    records: Iterable[Record], problems: Sequence[str] = (), aliases: Mapping[str, str] = NO_ALIASES
+) -> pd.DataFrame:
+    """Make the data frame of records at hand: see `load_audits`; `aliases` are as in `frame_of`."""
     records = [record for record in records if record.is_audit]
     gates = {
         _place(one): one.audit["details"]
@@ -66,7 +72,7 @@ def audit_frame_of(records: Iterable[Record], problems: Sequence[str] = ()) -> p
     shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
     for row in rows:
         row["audit"] = shown[row["audit_config"]]
-    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "runs", *NUMBERS])
+    frame = aliased(pd.DataFrame(rows, columns=[*TEXT, "repetition", "runs", *NUMBERS]), aliases)
     frame[list(NUMBERS)] = frame[list(NUMBERS)].astype("float64")
     frame["runs"] = frame["runs"].astype("Int64")
     frame = frame.sort_values([*PLACE, "audit", "method", "repetition"], kind="stable", ignore_index=True)
@@ -141,6 +147,8 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
         "model": cell["model"]["name"],
         "method": shown_method(record.label, str(cell["method"].get("preset", ""))),
         "method_config": canonical(cell["method"]),
+        "label": record.label,
+        "alias": record.alias,
         "audit": cell["audit"]["name"],
         "audit_config": canonical(cell["audit"]),
         "repetition": cell["repetition"],
@@ -215,7 +223,7 @@ def provenance(part: pd.DataFrame) -> str:
 def raw(part: pd.DataFrame) -> pd.DataFrame:
     """Return the numbers as programs read them: what was audited and the verdict in front."""
     front = [*FACETS, "audit", "method", "repetition", "claim", "verdict"]
-    return part[[*front, *(name for name in part.columns if name not in front)]]
+    return part[[*front, *(name for name in part.columns if name not in (*front, *NAMES))]]
 
 
 def joined(values: pd.Series[Any]) -> str:

@@ -68,11 +68,11 @@ def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
     methods = averages.group.frame[averages.group.frame["method_name"] == METHOD].drop_duplicates("method_config")
     settings: dict[str, dict[tuple[str, str], str]] = {}
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
-    for config, row in zip(methods["method_config"], methods["row"], strict=True):
+    for config, row, label in methods[["method_config", "row", "label"]].itertuples(index=False):
         tree = json.loads(config)
         parts = [canonical(tree["params"].pop(factor)) for factor in BASES]
         for factor, part in zip(BASES, parts, strict=True):
-            names[factor].setdefault(part, _level(row, factor, part))
+            names[factor].setdefault(part, _level(label, factor, part))
         settings.setdefault(canonical(tree), {})[parts[0], parts[1]] = row
     shown = {factor: distinguish(of_factor) for factor, of_factor in names.items()}
     for cells in settings.values():
@@ -85,11 +85,11 @@ def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
             yield Design(rows, levels), aggregate(narrowed(averages.group, set(rows.values())))
 
 
-def _level(row: str, factor: str, part: str) -> str:
-    """Name a part as the label of its row does, or else by its plain name."""
+def _level(label: str, factor: str, part: str) -> str:
+    """Name a part as the label of its method does, or else by its plain name."""
     try:
-        written = parse_bracket(row).arguments.get(factor)
-    except UsageError:  # a row with what sets it apart behind its label
+        written = parse_bracket(label).arguments.get(factor)
+    except UsageError:  # a plugin may label its rows as it likes
         written = None
     return str(json.loads(part)["name"]) if written is None else str(written)
 

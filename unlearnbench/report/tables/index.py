@@ -10,6 +10,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.experiments import experiments_with
 from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import FIRST_PARTY, load_catalogue
+from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.metrics import check_shown, find_metric
 from unlearnbench.report.tables.core import SCORED
 from unlearnbench.report.tables.notes import Command
@@ -58,7 +59,10 @@ def build_tables(
     tables = list(builder(TableSource(name, frame, audits, entry.against, metric)))
     if not tables:
         raise _nothing(catalogue, name, against)
-    return [replace(table, notes=(*table.notes, *problems, command)) for table in tables]
+    return [
+        replace(table, notes=(*table.notes, *alias_notes(table.shown, frame, audits), *problems, command))
+        for table in tables
+    ]
 
 
 def command_note(source: str, name: str, against: str = "", metric: str = "") -> Command:

@@ -264,6 +264,7 @@ def record_lost(
         key=cell.key,
         status=status,
         label=cell.method.label,
+        alias=cell.method.alias,
         cell=cell.canonical(),
         provenance={
             **context.provenance,
