@@ -99,8 +99,8 @@ def describe(spec: Spec) -> dict[str, Any]:
     Returns:
         `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
         `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
-        `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
-        `parameters` of its own. What does not apply or is unknown is null.
+        `models` too, of it and of a model `supports_edge_weight`, of a dataset `license`, `source` and `size`. A
+        parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
 
@@ -129,6 +129,9 @@ def describe(spec: Spec) -> dict[str, Any]:
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
         described |= {"forgets": sorted(method.forgets)}
         described |= {"models": None if method.models is None else sorted(method.models)}
+        described |= {"supports_edge_weight": method.supports_edge_weight}
+    if spec.kind == "model":
+        described |= {"supports_edge_weight": cls.supports_edge_weight}
     described["parameters"] = list(_parameters(spec))
     described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
     described["default_preset"] = cls.default_preset or None
@@ -136,11 +139,16 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
+    from unlearnbench.component import search_ranges
+
     parts = dict(spec.parts())
     plain = spec.params.model_dump(mode="json", exclude=set(parts))
+    ranges = search_ranges(type(spec.params))
     for key, info in type(spec.params).model_fields.items():
         value = parts[key].name if key in parts else plain[key]
         row: dict[str, Any] = {"name": key, "value": value, "description": info.description or ""}
+        if key in ranges:
+            row["tuned"] = {"low": ranges[key].low, "high": ranges[key].high, "log": ranges[key].log}
         if key in parts:
             row["parameters"] = list(_parameters(parts[key]))
         yield row
@@ -165,6 +173,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "claim" in described:
         reason = described["claim_reason"]
         yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+    if "supports_edge_weight" in described:
+        yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
         yield "Parameters:"
         yield from _lines_of_parameters(described["parameters"], "  ")
@@ -178,5 +188,6 @@ def _lines_of_parameters(rows: Iterable[Mapping[str, Any]], indent: str) -> Iter
     for row in rows:
         value = row["value"]
         shown = int(value) if isinstance(value, float) and value.is_integer() else value
-        yield f"{indent}{row['name']} = {shown}    {row['description']}".rstrip()
+        tuned = f" Tuned from {row['tuned']['low']:g} to {row['tuned']['high']:g}." if "tuned" in row else ""
+        yield f"{indent}{row['name']} = {shown}    {row['description']}{tuned}".rstrip()
         yield from _lines_of_parameters(row.get("parameters", ()), indent + "    ")
