@@ -36,7 +36,7 @@ help:
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
 	@echo "make bench-gpu  compare lockstep training with a loop on a CUDA device"
 	@echo "make soak   kill runs a hundred times at random moments and look for what was lost: a quarter of an hour"
-	@echo "make evidence  make every record in results/ that is missing: hours, on an idle machine"
+	@echo "make evidence  make every record in results/ that is missing; first says how long it takes (ONLY=plan: nothing else)"
 	@echo "make clean  delete $(VENV)"
 
 run: $(FOR_RUN)
@@ -80,7 +80,7 @@ fuzz: $(FOR_TEST)
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
 bench: $(FOR_RUN)
-	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py benchmarks/growth.py benchmarks/products.py benchmarks/tally_scale.py,$(wildcard benchmarks/*.py)); do \
+	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py benchmarks/growth.py benchmarks/evidence_time.py benchmarks/products.py benchmarks/tally_scale.py,$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
@@ -92,7 +92,7 @@ soak: $(FOR_RUN)
 	$(BIN)/python benchmarks/soak.py
 
 evidence: $(FOR_RUN)
-	UB=$(BIN)/unlearnbench bash benchmarks/evidence.sh
+	UB=$(BIN)/unlearnbench PYTHON=$(BIN)/python bash benchmarks/evidence.sh
 
 clean:
 	rm -rf $(VENV)

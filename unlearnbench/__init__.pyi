@@ -14,6 +14,7 @@ from .component import ComponentParams as ComponentParams
 from .component import Spec as Spec
 from .component import later as later
 from .component import part as part
+from .component import search as search
 from .datasets.base import Dataset as Dataset
 from .errors import RefusedError as RefusedError
 from .errors import UnlearnbenchError as UnlearnbenchError

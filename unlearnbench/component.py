@@ -184,6 +184,51 @@ def later(default: Any, description: str, **limits: Any) -> Any:
     return Field(default=default, description=description, json_schema_extra={"later": True}, **limits)
 
 
+@dataclass(frozen=True)
+class Range:
+    """The values of a parameter that a tuning tries.
+
+    Args:
+        low: The least; whole if the parameter is.
+        high: The largest.
+        log: Whether equal ratios are equally likely, instead of equal differences.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are tried."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def at(self, share: float) -> float:
+        """Return the value at a share in [0, 1) of the range, with two significant digits if it need not be whole."""
+        low, high = self.low, self.high
+        value = low * (high / low) ** share if self.log else low + share * (high - low)
+        rounded = round(value) if self.whole else float(f"{value:.2g}")
+        return min(max(rounded, low), high)
+
+
+def search(low: float, high: float, log: bool = False) -> dict[str, Any]:
+    """Declare the values of a parameter that `unlearnbench tune` tries; see `Range` for the arguments.
+
+    Example: `lr: float = Field(default=0.01, gt=0, description="...", json_schema_extra=search(0.001, 0.1, log=True))`.
+    """
+    return {"search": {"low": low, "high": high, "log": log}}
+
+
+def search_ranges(params: type[BaseModel]) -> dict[str, Range]:
+    """Map each parameter that is tuned to its values."""
+    ranges = {}
+    for key, info in params.model_fields.items():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and isinstance(extra.get("search"), dict):
+            ranges[key] = Range(**extra["search"])  # type: ignore[arg-type]
+    return ranges
+
+
 def _omitted(params: ComponentParams) -> set[str]:
     """Return the parameters left out of a component's identity: locations, and later ones at their defaults."""
     omitted = set()

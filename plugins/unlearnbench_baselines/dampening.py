@@ -7,8 +7,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
+from unlearnbench.unlearning import importance
 
 
 class Dampening(PostHoc):
@@ -27,9 +28,17 @@ class Dampening(PostHoc):
         """Which parameters are dampened, how much, and how importance is estimated."""
 
         alpha: float = Field(
-            default=10.0, ge=0, description="Dampened is what is so many times as important to the request."
+            default=10.0,
+            ge=0,
+            description="Dampened is what is so many times as important to the request.",
+            json_schema_extra=search(1.0, 50.0, log=True),
         )
-        lam: float = Field(default=1.0, ge=0, description="Dampens: less where it is larger; at most to no change.")
+        lam: float = Field(
+            default=1.0,
+            ge=0,
+            description="Dampens: less where it is larger; at most to no change.",
+            json_schema_extra=search(0.1, 5.0, log=True),
+        )
         batch_size: int = Field(default=64, ge=1, description="Nodes whose mean gradient is squared, at most.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
@@ -53,24 +62,6 @@ class Dampening(PostHoc):
         backward = len(batches) + len(all_batches)
         retained.count(steps=backward, node_epochs=backward * graph.num_nodes, dampened=dampened)
         return network
-
-
-def importance(losses: Tensor, batches: tuple[Tensor, ...], parameters: list[Tensor]) -> list[Tensor]:
-    """Return the diagonal of the Fisher information: the mean over batches of the squared gradient of their mean loss.
-
-    Args:
-        losses: float [n], of every node, with its graph.
-        batches: Positions of the nodes of each batch.
-        parameters: What to differentiate by.
-    """
-    sums = [torch.zeros_like(parameter) for parameter in parameters]
-    for batch in batches:
-        slopes = torch.autograd.grad(
-            losses[batch].mean(), parameters, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        for total, slope in zip(sums, slopes, strict=True):
-            total += slope.square()
-    return [total / len(batches) for total in sums]
 
 
 def dampening(forget: Tensor, everywhere: Tensor, alpha: float, lam: float) -> Tensor:

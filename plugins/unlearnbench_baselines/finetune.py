@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, train_networks
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search, train_networks
 from unlearnbench.gnn import Networks
 
 
@@ -24,8 +24,18 @@ class Finetune(PostHoc):
     class Params(ComponentParams):
         """How long, and how fast."""
 
-        epochs: int = Field(default=30, ge=0, description="Epochs on what is retained; 0: nothing changes.")
-        lr: float | None = Field(default=None, gt=0, description="Learning rate; left out: that of the training.")
+        epochs: int = Field(
+            default=30,
+            ge=0,
+            description="Epochs on what is retained; 0: nothing changes.",
+            json_schema_extra=search(10, 100, log=True),
+        )
+        lr: float | None = Field(
+            default=None,
+            gt=0,
+            description="Learning rate; left out: that of the training.",
+            json_schema_extra=search(0.001, 0.03, log=True),
+        )
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Train a copy further."""

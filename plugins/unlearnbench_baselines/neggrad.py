@@ -6,7 +6,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, PostHoc, Request, Task
+from unlearnbench import Claim, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 from unlearnbench_baselines.descent import DescentParams, descend
 
@@ -24,7 +24,13 @@ class NegGradPlus(PostHoc):
     class Params(DescentParams):
         """Steps, learning rate and the weight of both losses."""
 
-        beta: float = Field(default=0.95, ge=0, le=1, description="Weight of what is retained; the rest ascends.")
+        beta: float = Field(
+            default=0.95,
+            ge=0,
+            le=1,
+            description="Weight of what is retained; the rest ascends.",
+            json_schema_extra=search(0.8, 0.999),
+        )
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Take the steps in place."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, PostHoc, Request, Task, rounded_half_up, train_networks
+from unlearnbench import Claim, PostHoc, Request, Task, rounded_half_up, search, train_networks
 from unlearnbench.gnn import Networks
 from unlearnbench_baselines.descent import DescentParams, descend
 
@@ -27,9 +27,22 @@ class BadTeacher(PostHoc):
     class Params(DescentParams):
         """Steps, learning rate and how much of what is retained is taught."""
 
-        epochs: int = Field(default=10, ge=1, description="Steps, each over the request and what is taught.")
-        lr: float = Field(default=0.0003, gt=0, description="Learning rate.")
-        share: float = Field(default=0.3, gt=0, le=1, description="Share of the retained nodes that is taught.")
+        epochs: int = Field(
+            default=10,
+            ge=1,
+            description="Steps, each over the request and what is taught.",
+            json_schema_extra=search(5, 50, log=True),
+        )
+        lr: float = Field(
+            default=0.0003, gt=0, description="Learning rate.", json_schema_extra=search(0.0001, 0.01, log=True)
+        )
+        share: float = Field(
+            default=0.3,
+            gt=0,
+            le=1,
+            description="Share of the retained nodes that is taught.",
+            json_schema_extra=search(0.1, 1.0),
+        )
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Teach the network in place."""

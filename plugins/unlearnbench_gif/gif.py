@@ -20,6 +20,7 @@ class Gif(PostHoc):
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
     settings = frozenset({"inductive", "transductive"})
+    released = {"iterations": 5}
 
     class Params(InfluenceParams):
         """Whose loss changes and how the Hessian is inverted."""

@@ -30,6 +30,8 @@ class Idea(PostHoc):
     reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
+    # Of the authors' code for GCN.
+    released = {"std": 0.6}
 
     class Params(InfluenceParams):
         """The step, the noise, and the assumptions on the loss."""

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner
+from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps, softmax_regression
 from unlearnbench_projector import projection
 
@@ -35,11 +35,19 @@ class Projector(Unlearner):
     claim = Claim.APPROXIMATE
     claim_reason = "features only"
     models = frozenset({LINEAR_MODEL})
+    uses_training = False
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """The training, the propagation and the fine-tuning."""
 
-        lam: float = Field(default=1e-5, ge=0, allow_inf_nan=False, description="L2 penalty of the mean loss.")
+        lam: float = Field(
+            default=1e-5,
+            ge=0,
+            allow_inf_nan=False,
+            description="L2 penalty of the mean loss.",
+            json_schema_extra=search(1e-7, 0.01, log=True),
+        )
         normalisation: Normalisation = Field(
             default="symmetric", description="Propagate as the model sgc does, or the mean of neighbours."
         )

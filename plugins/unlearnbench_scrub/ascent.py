@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 
 
@@ -23,8 +23,10 @@ class GradientAscent(PostHoc):
     class Params(ComponentParams):
         """Steps and learning rate."""
 
-        steps: int = Field(default=2, ge=1, description="Steps of Adam.")
-        lr: float = Field(default=0.001, gt=0, description="Learning rate.")
+        steps: int = Field(default=2, ge=1, description="Steps of Adam.", json_schema_extra=search(1, 30, log=True))
+        lr: float = Field(
+            default=0.001, gt=0, description="Learning rate.", json_schema_extra=search(0.0001, 0.01, log=True)
+        )
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Ascend in place."""

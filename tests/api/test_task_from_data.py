@@ -18,7 +18,7 @@ EDGES = user_graph()["edge_index"]
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edge_weight": torch.ones(EDGES.shape[1])}, r"ignored: edge_weight\. A dictionary of the tensors"),
+        ({"edge_weight": torch.ones(EDGES.shape[1])}, r"ignored: edge_weight \(weighted=True uses it\)\. A dictionary"),
         ({"edge_attr": torch.ones(EDGES.shape[1], 2)}, r"ignored: edge_attr\."),
         ({"edge_index": EDGES[:, EDGES[0] < EDGES[1]]}, "used as directed; undirected=True adds it"),
         ({"y": user_graph()["y"].float()}, "labels are float32"),

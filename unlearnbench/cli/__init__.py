@@ -19,6 +19,7 @@ from unlearnbench.running.forks import handling
 COMMANDS = {
     "run": "Run methods on datasets and print tables.",
     "audit": "Ask whether forgotten data is really gone.",
+    "tune": "Tune methods, each with the same number of trials.",
     "forget": "Serve a request to forget on a saved model.",
     "report": "Rebuild tables from records.",
     "leaderboard": "Write or check the leaderboard, submit records.",

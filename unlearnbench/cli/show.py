@@ -144,11 +144,16 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
+    from unlearnbench.component import search_ranges
+
     parts = dict(spec.parts())
     plain = spec.params.model_dump(mode="json", exclude=set(parts))
+    ranges = search_ranges(type(spec.params))
     for key, info in type(spec.params).model_fields.items():
         value = parts[key].name if key in parts else plain[key]
         row: dict[str, Any] = {"name": key, "value": value, "description": info.description or ""}
+        if key in ranges:
+            row["tuned"] = {"low": ranges[key].low, "high": ranges[key].high, "log": ranges[key].log}
         if key in parts:
             row["parameters"] = list(_parameters(parts[key]))
         yield row
@@ -186,5 +191,6 @@ def _lines_of_parameters(rows: Iterable[Mapping[str, Any]], indent: str) -> Iter
     for row in rows:
         value = row["value"]
         shown = int(value) if isinstance(value, float) and value.is_integer() else value
-        yield f"{indent}{row['name']} = {shown}    {row['description']}".rstrip()
+        tuned = f" Tuned from {row['tuned']['low']:g} to {row['tuned']['high']:g}." if "tuned" in row else ""
+        yield f"{indent}{row['name']} = {shown}    {row['description']}{tuned}".rstrip()
         yield from _lines_of_parameters(row.get("parameters", ()), indent + "    ")

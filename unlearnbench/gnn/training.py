@@ -111,7 +111,7 @@ def train_on_batches(
         starts = accumulate(layout.sizes, initial=0)
         counted = [torch.arange(count) + start for (_, count), start in zip(batch, starts, strict=False)]
         # A head passes no messages: it is needed only for the nodes that count.
-        seeds = [graph.cut_out(torch.arange(count), graph.edge_index[:, :0]) for graph, count in batch]
+        seeds = [graph.nodes_alone(torch.arange(count)) for graph, count in batch]
         # A PyG layer that caches the first adjacency it sees would keep that of another batch.
         fresh = stack.fresh().train()
         embedded = fresh.embed(layout)[torch.cat(counted).to(noise.device)]
@@ -290,6 +290,8 @@ def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
     spec, device = task.model, task.device
     num_features, num_classes = graph.num_features, graph.num_classes
     model = spec.build()
+    if graph.edge_weight is not None and not getattr(model, "supports_edge_weight", False):
+        raise RefusedError(f"The model {spec.name!r} takes no edge weights, and the graph has some.", "Use another.")
     if isinstance(model, StackedModel):
         return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)
     if isinstance(model, Model):

@@ -188,7 +188,8 @@ def _checksum(graph: Graph) -> str:
         return graph.checksum()
     # Sparse features stay sparse: dense ones would take too much memory.
     digest = hashlib.sha256(f"{graph.num_classes}/{rows.num_columns}".encode())
-    for tensor in (rows.starts, rows.columns, rows.values, graph.y, graph.edge_index, graph.ids):
+    weights = [] if graph.edge_weight is None else [graph.edge_weight]
+    for tensor in (rows.starts, rows.columns, rows.values, graph.y, graph.edge_index, graph.ids, *weights):
         update(digest, tensor)
     return digest.hexdigest()
 

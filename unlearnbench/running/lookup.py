@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unlearnbench.component import Spec, canonical_json
-from unlearnbench.datasets.base import describe, load_graph
+from unlearnbench.datasets.base import ONE_WAY, describe, edge_statistics, load_graph
 from unlearnbench.datasets.own.held import held
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
@@ -21,6 +21,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.registry.session import REMEDY
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
+from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.settings import unknown_setting
 
 REFERENCE = "retrain"
@@ -181,8 +182,10 @@ def load_graphs(
             except MissingDataError as error:
                 missing.append(error)
                 continue
-            name = dataset.recorded_name(dataset.params)
-            notices += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+            name, kinds = dataset.recorded_name(dataset.params), edge_statistics(graphs[spec.label])
+            one_way = [ONE_WAY] if kinds["directed"] and hasattr(spec.params, "undirected") else []
+            lines = [describe(graphs[spec.label], kinds), *dataset.notes, *one_way]
+            notices += [f"{name}: {line}" for line in lines]
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:
@@ -192,7 +195,7 @@ def load_graphs(
 
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
-    """Check that every request and every number of shards fits its graph, and every method a model.
+    """Check that every request, number of shards, method and model fits its graph, and every method a model.
 
     Raises:
         UsageError: One does not; names method and dataset.
@@ -207,6 +210,7 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
             except UsageError as error:  # the protocol does not know the name of a graph
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
+        check_edge_weights(graph, cell.dataset_label, cell.model, cell.method)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.innermost().cls.forgets:
             raise UsageError(f"{cell.method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")

@@ -74,8 +74,13 @@ class RunOptions:
     seeds: list[int] | None = option(
         None, "Which repetitions, instead of their number: 3,4. Can be repeated.", metavar="LIST", reads="integers"
     )
-    protocol: Literal["www24", "poison"] = option(
-        "www24", "Forget training nodes, or wrong nodes that are injected first."
+    protocol: Literal["www24", "poison", "tuned"] = option(
+        "www24",
+        "Forget training nodes, with one recipe for all methods; poison: wrong nodes, which are injected first; tuned:"
+        " as www24, with the values that `tune` chose for each method.",
+    )
+    tuned: Path | None = option(
+        None, "Tuned values for --protocol tuned.", metavar="FILE", shown="those of the package"
     )
     setting: Literal["inductive", "transductive"] = option(
         "inductive",

@@ -25,10 +25,15 @@ from unlearnbench.records.store import Policy, Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.running import lookup
-from unlearnbench.running.cell import Cell
+from unlearnbench.running.cell import Cell, identity_of
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.outcome import RunContext
+from unlearnbench.running.tuned import TUNED, read_tuned
+from unlearnbench.task import Training
+
+# From a method, a model, a dataset and a recipe to the method and the recipe of its cells.
+Chooser = Callable[[Spec, Spec, Spec, Training], tuple[Spec, Training]]
 
 
 @dataclass(frozen=True)
@@ -108,12 +113,13 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
 
 @dataclass(frozen=True)
 class _Grid:
-    """What the settings of one grid name, looked up."""
+    """What the settings of one grid name, looked up; `choose` gives a method its values on a dataset with a model."""
 
     config: RunConfig
     methods: Sequence[Spec]
     models: Sequence[Spec]
     datasets: Sequence[Spec]
+    choose: Chooser
 
     def cells(self, graphs: Mapping[str, Graph], checksums: Mapping[str, str], device: torch.device) -> Iterator[Cell]:
         """Yield every point of the grid; a dataset that was left out has none."""
@@ -130,8 +136,10 @@ class _Grid:
                 poison=poison,
                 setting=config.setting,
             )
-            for model, repetition, method in product(self.models, config.repetition_numbers(), self.methods):
-                yield Cell(rules, dataset, checksum, model, method, training, repetition, seed, device.type)
+            for model in self.models:
+                chosen = [self.choose(method, model, dataset, training) for method in self.methods]
+                for repetition, (method, recipe) in product(config.repetition_numbers(), chosen):
+                    yield Cell(rules, dataset, checksum, model, method, recipe, repetition, seed, device.type)
 
 
 def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
@@ -142,7 +150,15 @@ def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
     check_requirements([*datasets, *models, *methods])
     if config.is_isolated or config.backend != "local":
         lookup.check_installed([*datasets, *models, *methods])
-    return _Grid(config, methods, models, datasets)
+    return _Grid(config, methods, models, datasets, _chooser(config, catalogue))
+
+
+def _chooser(config: RunConfig, catalogue: Catalogue) -> Chooser:
+    """Return what gives a method its values: tuned ones for the protocol of this name, else those it has."""
+    if config.protocol != TUNED:
+        return lambda method, model, dataset, training: (method, training)
+    values = read_tuned(config.tuned)
+    return lambda method, model, dataset, training: values.of(catalogue, method, model, identity_of(dataset), training)
 
 
 def select_missing(plan: Plan, overwrite: Policy) -> None:

@@ -1,8 +1,9 @@
 """What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
-from unlearnbench.graph.neighbours import hop_distance, neighbours, row_entries, row_starts
+from unlearnbench.graph.neighbours import hop_distance, neighbour_weights, neighbours, row_entries, row_starts
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner, of_member
+from unlearnbench.unlearning.importance import importance
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
 from unlearnbench.unlearning.linear import (
     LINEAR_MODEL,
@@ -45,9 +46,11 @@ __all__ = [
     "changed_rows",
     "conjugate_gradients",
     "hop_distance",
+    "importance",
     "influence_step",
     "log_of_mean",
     "minimised",
+    "neighbour_weights",
     "neighbours",
     "of_member",
     "propagated",

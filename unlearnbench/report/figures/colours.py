@@ -36,6 +36,7 @@ PALETTE = (
     "#55DDFF",
     "#335500",
     "#DD00DD",
+    "#EE8866",
 )
 """Colours of methods that announce no look."""
 

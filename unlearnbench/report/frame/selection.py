@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models, references_of
+from unlearnbench.running.tuned import TUNED
 
 # A dataset's own split is the dataset's affair, and a version that of the records.
 _OF_THE_GRAPH = ("split", "version")
@@ -121,6 +123,8 @@ def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) ->
         return frame["dataset"] == name
     kind = "unlearner" if column == "method" else "model"
     same = frame[column] == name
+    if column == "method":  # a tuned row is named with its values
+        same |= frame["method"].str.fullmatch(rf"{re.escape(name)}(\[.*\])? \({TUNED}\)")
     try:
         return same | (frame[f"{column}_config"] == canonical(resolve(catalogue, kind, name).canonical()))
     except UsageError:

@@ -1,0 +1,106 @@
+"""ETR: erases by making parameters smaller, then rectifies by one gradient step."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from unlearnbench import Claim, ComponentParams, Graph, PostHoc, Request, Task
+from unlearnbench.gnn import Networks
+from unlearnbench.unlearning import hop_distance, importance
+from unlearnbench_etr.erasing import factors
+from unlearnbench_etr.rectifying import retained_gradient
+
+
+class ETR(PostHoc):
+    """Trains nothing: edits parameters by their importances, then takes one step on an estimated gradient."""
+
+    name = "etr"
+    version = 1
+    summary = "Parameters that matter to the request are made smaller; one gradient step repairs the rest."
+    reference = (
+        "Yang et al., Erase then Rectify: A Training-Free Parameter Editing Approach for Cost-Effective Graph"
+        " Unlearning, AAAI 2025"
+    )
+    claim = Claim.APPROXIMATE
+    forgets = frozenset({"node", "edge", "feature"})
+    settings = frozenset({"inductive", "transductive"})
+
+    class Params(ComponentParams):
+        """Which parameters are edited, and the step."""
+
+        ratio: float = Field(
+            default=0.01, ge=0, lt=1, description="Share of the parameters below either threshold of erasing."
+        )
+        hops: int = Field(default=2, ge=1, description="How far from the request the neighbourhood reaches.")
+        lr: float = Field(default=0.3, ge=0, description="Length of the rectifying step; 0: none.")
+        anchor: Literal["trained", "erased"] = Field(
+            default="trained",
+            description="Where the gradient of all nodes is taken: at the trained parameters, before any request, or"
+            " at the erased ones.",
+        )
+        batch_size: int = Field(default=64, ge=1, description="Nodes whose mean gradient is squared, at most.")
+
+    def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
+        """Erase and rectify in place."""
+        former, graph, hops = task.seen, retained.seen, self.params.hops
+        labelled = former.y >= 0
+        forget = torch.isin(former.ids, request.nodes)
+        removed = torch.isin(former.ids, request.removed)
+        near = (hop_distance(former.edge_index, forget, hops) <= hops) & labelled & ~removed
+        parameters = network.parameters()
+        whole = _gradient(network, former, labelled.nonzero()[:, 0]) if self.params.anchor == "trained" else None
+
+        edits, passes = self._edits(network, former, forget, near, retained)
+        with torch.no_grad():
+            for parameter, factor in zip(parameters, edits, strict=True):
+                parameter *= factor
+
+        if whole is None:
+            whole = _gradient(network, former, labelled.nonzero()[:, 0])
+        at = graph.positions(former.ids[near])
+        step = retained_gradient(
+            whole,
+            _gradient(network, former, removed.nonzero()[:, 0]),
+            _gradient(network, former, near.nonzero()[:, 0]),
+            _gradient(network, graph, at),
+            (int(labelled.sum()), int(removed.sum()), len(at)),
+        )
+        with torch.no_grad():
+            for parameter, slope in zip(parameters, step, strict=True):
+                parameter -= self.params.lr * slope
+        edited = sum(int((factor < 1).sum()) for factor in edits)
+        node_epochs = (passes + 3) * former.num_nodes + graph.num_nodes
+        retained.count(steps=passes + 4, node_epochs=node_epochs, dampened=edited)
+        return network
+
+    def _edits(
+        self, network: Networks, former: Graph, forget: Tensor, near: Tensor, retained: Task
+    ) -> tuple[list[Tensor], int]:
+        """Return the factor of each parameter, and the number of backward passes that it took."""
+        to_forget = forget.nonzero()[:, 0]
+        around = (near & ~forget).nonzero()[:, 0]
+        everywhere = (former.y >= 0).nonzero()[:, 0]
+        order = torch.randperm(len(everywhere), generator=retained.generator(self.name, "order"))
+        batches = to_forget.tensor_split(-(-len(to_forget) // self.params.batch_size))
+        # The square of a mean falls with the number of nodes: all importances need batches of one size.
+        size = len(batches[0])
+        sets = [batches, around.split(size), everywhere[order.to(everywhere.device)].split(size)]
+        ((_, logits),) = network.answers([former])
+        losses = functional.cross_entropy(logits, former.y, reduction="none", ignore_index=-1)
+        of_forget, of_near, of_all = (importance(losses, each, network.parameters()) if each else [] for each in sets)
+        return factors(of_forget, of_near or None, of_all, self.params.ratio), sum(map(len, sets))
+
+
+def _gradient(network: Networks, graph: Graph, at: Tensor) -> list[Tensor]:
+    """Return the gradient of the mean loss of some nodes, zero if there are none."""
+    parameters = network.parameters()
+    if not len(at):
+        return [torch.zeros_like(parameter) for parameter in parameters]
+    ((_, logits),) = network.answers([graph])
+    loss = functional.cross_entropy(logits[at], graph.y[at])
+    return list(torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True))
