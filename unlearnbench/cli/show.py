@@ -107,8 +107,8 @@ def describe(spec: Spec) -> dict[str, Any]:
     Returns:
         `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
         `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
-        `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
-        `parameters` of its own. What does not apply or is unknown is null.
+        `models` too, of it and of a model `supports_edge_weight`, of a dataset `license`, `source` and `size`. A
+        parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
 
@@ -137,6 +137,9 @@ def describe(spec: Spec) -> dict[str, Any]:
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
         described |= {"forgets": sorted(method.forgets)}
         described |= {"models": None if method.models is None else sorted(method.models)}
+        described |= {"supports_edge_weight": method.supports_edge_weight}
+    if spec.kind == "model":
+        described |= {"supports_edge_weight": cls.supports_edge_weight}
     described["parameters"] = list(_parameters(spec))
     described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
     described["default_preset"] = cls.default_preset or None
@@ -178,6 +181,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "claim" in described:
         reason = described["claim_reason"]
         yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+    if "supports_edge_weight" in described:
+        yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
         yield "Parameters:"
         yield from _lines_of_parameters(described["parameters"], "  ")

@@ -73,6 +73,7 @@ def _matching(pattern: str) -> StringConstraints:
 
 Line = Annotated[str, AfterValidator(_plain)]
 Name = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")]
+Alias = Annotated[str, _matching(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")]
 Place = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")]
 Version = Annotated[str, _matching(r"[0-9]+(\.[0-9]+)*([._+-]?[A-Za-z0-9]+)*")]
 MachineId = Annotated[str, _matching(r"m-[0-9a-f]{6}")]
@@ -187,6 +188,8 @@ class _Outcome(_Strict):
     key: Digest
     status: Literal["ok", "diverged", "refused"]
     label: Line
+    # The leaderboard shows labels alone.
+    alias: Alias = ""
     cell: dict[str, Any]
     phases: list[_Phase]
     unlearn_seconds: Seconds | None
