@@ -178,6 +178,12 @@ class RunOptions:
         metavar="NAME",
     )
     reference: bool = option(True, "Do not run Retrain along.", names=("--no-reference",), commands=("run",))
+    log: Literal["curves"] | None = option(
+        None,
+        "Keep the loss and the validation F1 of each network after each epoch beside the record, which gives no times;"
+        " a record that is there stays as it is.",
+        commands=("run",),
+    )
     save_state: Path | None = option(
         None,
         "Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",
