@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
 from unlearnbench.hookspecs import HOOKS, KINDS
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", cls=options.Command, short_help="Show one component, table or experiment.")
+@click.command("show", cls=options.Command, short_help="Show one component, table, experiment or record.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json
@@ -26,8 +28,14 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults. It can also be the
-    name of a table or an experiment.
+    name of a table or an experiment, or the path of a record.
     """
+    if is_record(name):
+        from unlearnbench.report.tables.render import printable
+
+        recorded = describe_record(Path(name))
+        print(json.dumps(recorded, indent=1) if as_json else printable("\n".join(record_lines(recorded))))
+        return
     from unlearnbench.registry.loading import load_and_report
     from unlearnbench.registry.resolve import resolve_any
 
@@ -99,8 +107,8 @@ def describe(spec: Spec) -> dict[str, Any]:
     Returns:
         `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
         `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
-        `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
-        `parameters` of its own. What does not apply or is unknown is null.
+        `models` too, of it and of a model `supports_edge_weight`, of a dataset `license`, `source` and `size`. A
+        parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
 
@@ -129,6 +137,9 @@ def describe(spec: Spec) -> dict[str, Any]:
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
         described |= {"forgets": sorted(method.forgets)}
         described |= {"models": None if method.models is None else sorted(method.models)}
+        described |= {"supports_edge_weight": method.supports_edge_weight}
+    if spec.kind == "model":
+        described |= {"supports_edge_weight": cls.supports_edge_weight}
     described["parameters"] = list(_parameters(spec))
     described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
     described["default_preset"] = cls.default_preset or None
@@ -170,6 +181,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "claim" in described:
         reason = described["claim_reason"]
         yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+    if "supports_edge_weight" in described:
+        yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
         yield "Parameters:"
         yield from _lines_of_parameters(described["parameters"], "  ")
