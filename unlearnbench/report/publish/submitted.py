@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from unlearnbench.records.record import Record
 from unlearnbench.running.options import MAX_REPETITIONS, MAX_THREADS
-from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL
+from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL, WATCHED
 
 # Far above what any honest cell has: larger numbers only make whoever computes it again wait.
 MAX_EPOCHS = 10**6
@@ -142,7 +142,7 @@ class _Provenance(_Strict):
     isolated: bool = False
     scored_outside: bool = False
     process_seconds: Annotated[float, Ge(0), Le(2**32)] | None = None
-    backend: Literal["serial", "resumed", "processes", "dask", "dask-members"]
+    backend: Literal["serial", "resumed", "watched", "processes", "dask", "dask-members"]
     machine: MachineId
     worker: _Worker | None = None
     load: Annotated[list[Annotated[float, Ge(0), Le(2**20)] | None], Field(min_length=2, max_length=2)]
@@ -206,7 +206,7 @@ class _Outcome(_Strict):
     audit: dict[str, Any] | None = None
 
 
-assert {SERIAL, RESUMED, MEMBERS} <= set(_Provenance.model_fields["backend"].annotation.__args__)  # type: ignore[union-attr]
+assert {SERIAL, RESUMED, WATCHED, MEMBERS} <= set(_Provenance.model_fields["backend"].annotation.__args__)  # type: ignore[union-attr]
 
 
 def content_problem(record: Record) -> str:
