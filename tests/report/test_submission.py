@@ -243,13 +243,21 @@ def test_what_differs_is_named_and_why_it_may(command: Any, mine: Path, monkeypa
 def test_machines_commits_and_changed_source_are_reasons(mine: Path) -> None:
     record = read_record(path_of(mine, "sisa"))
     assert compare(record, record).agrees
-    told = {**record.provenance, "machine": "m-000000", "git": "f00", "threads": 9, "dirty": True}
+    told = {
+        **record.provenance,
+        "machine": "m-000000",
+        "git": "f00",
+        "threads": 9,
+        "dirty": True,
+        "instructions": "AVX512",
+    }
     other = record.model_copy(update={"provenance": told, "counts": {"steps": 1}})
     found = compare(other, record)
     assert {place for place, _, _ in found.different} >= {"counts.steps"}
     text = " ".join(found.lines())
     for reason in ("another kind of machine (m-000000", "another commit (f00", "threads (9, here 1)", "changed source"):
         assert reason in text
+    assert f"other vector instructions (AVX512, here {record.provenance['instructions']})" in text
     alone = compare(record.model_copy(update={"counts": {}}), record)
     assert "nothing that is recorded explains it" in " ".join(alone.lines())
 
