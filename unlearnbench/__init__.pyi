@@ -30,6 +30,7 @@ from .protocol.requests import Request as Request
 from .records.record import Record as Record
 from .records.states import State as State
 from .records.states import load_state as load_state
+from .report import load_curves as load_curves
 from .report import load_records as load_records
 from .task import Query as Query
 from .task import Task as Task

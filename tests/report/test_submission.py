@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ONCE, SHARDS, command, files_of, install, of_committed_source, records_of
+from command_line import ONCE, SHARDS, command, files_of, install, of_committed_source, records_of, shared_folder
 
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.registry.loading import load_catalogue
@@ -25,7 +25,7 @@ RUN = ("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--isolate", "--out", "mine")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("made")
+    return shared_folder(tmp_path_factory, "submission")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import main
@@ -67,15 +68,25 @@ def command(
     signal.signal(signal.SIGTERM, before)
 
 
+def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Give a folder that all workers of a run of tests share: what is made in it is made once, not once for each."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def of_committed_source(command: Any, arguments: Sequence[str], made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the results folder `mine` where the command runs, as from source that is committed; once, then copy it."""
     mine = Path("mine").absolute()
-    if (made / "mine").exists():
-        shutil.copytree(made / "mine", mine)
-    else:
-        monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
-        assert command(*arguments).code == 0
-        shutil.copytree(mine, made / "mine")
+    with FileLock(made / "lock"):
+        if (made / "mine").exists():
+            shutil.copytree(made / "mine", mine)
+        else:
+            monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
+            assert command(*arguments).code == 0
+            shutil.copytree(mine, made / "part")
+            (made / "part").rename(made / "mine")
     return mine
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
 from unlearnbench.hookspecs import HOOKS, KINDS
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", cls=options.Command, short_help="Show one component, table or experiment.")
+@click.command("show", cls=options.Command, short_help="Show one component, table, experiment or record.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json
@@ -26,8 +28,14 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults. It can also be the
-    name of a table or an experiment.
+    name of a table or an experiment, or the path of a record.
     """
+    if is_record(name):
+        from unlearnbench.report.tables.render import printable
+
+        recorded = describe_record(Path(name))
+        print(json.dumps(recorded, indent=1) if as_json else printable("\n".join(record_lines(recorded))))
+        return
     from unlearnbench.registry.loading import load_and_report
     from unlearnbench.registry.resolve import resolve_any
 

@@ -110,6 +110,15 @@ class RunConfig(RunOptions):
             raise UsageError("`jobs` is for this machine.", "With `backend` dask the workers' threads say how many.")
         if self.distribute == "members":
             self._check_members()
+        if self.log and self.overwrite == "busy":
+            raise UsageError(
+                "`overwrite` busy makes times anew, and `log` curves gives none.", "Run one after the other."
+            )
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether a cell that has a record is computed for its learning curves alone."""
+        return self.log == "curves" and self.overwrite != "always"
 
     def _check_members(self) -> None:
         if self.backend != "dask":
@@ -118,6 +127,7 @@ class RunConfig(RunOptions):
             ("`isolate`", self.isolate is True),
             ("`cell_timeout`", self.cell_timeout is not None),
             ("`train` one-by-one", self.train == "one-by-one"),
+            ("`log` curves", self.log is not None),
         ):
             if is_given:
                 raise UsageError(

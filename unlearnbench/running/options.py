@@ -64,7 +64,7 @@ class RunOptions:
 
     methods: list[Name] = option(
         [],
-        "Unlearners, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias.",
+        "Methods, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias; all.",
         names=("--methods", "-m"),
         metavar="NAMES",
     )
@@ -130,7 +130,7 @@ class RunOptions:
         metavar="KEY=VALUE",
         reads="assignments",
     )
-    out: Path = option(Path("results"), "Results folder.", metavar="DIR")
+    out: Path = option(Path("runs"), "Folder of the records.", metavar="DIR")
     data_root: Path | None = option(
         None, "Where datasets lie.", metavar="DIR", shown="UNLEARNBENCH_DATA, else your cache folder"
     )
@@ -178,6 +178,12 @@ class RunOptions:
         metavar="NAME",
     )
     reference: bool = option(True, "Do not run Retrain along.", names=("--no-reference",), commands=("run",))
+    log: Literal["curves"] | None = option(
+        None,
+        "Keep the loss and the validation F1 of each network after each epoch beside the record, which gives no times;"
+        " a record that is there stays as it is.",
+        commands=("run",),
+    )
     save_state: Path | None = option(
         None,
         "Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",

@@ -101,9 +101,14 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
     repetitions = sorted(set.intersection(*(set(each.repetition_numbers()) for each in configs)))
     origin = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator, "repetitions": repetitions}
     context = RunContext(device, first.threads, machine["id"], metrics, origin, deterministic=first.deterministic)
+    context = replace(context, log=first.log == "curves")
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out
+    for each in configs:
+        if lookup.ALL in each.methods:
+            absent = lookup.fitting_methods(each, catalogue)[1]
+            plan.notices += [f"left out of `methods` all: {reason}" for reason in absent if reason not in plan.notices]
     if any(config.setting == "inductive" for config in configs):
         plan.notices += _little_seen(graphs)
     select_missing(plan, first.overwrite)
@@ -164,10 +169,13 @@ def select_missing(plan: Plan, overwrite: Policy) -> None:
     """Set `wanted`, the cells of a plan that are to be computed, and report records that cannot be read."""
     # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
     states = None if overwrite == "never" else plan.save_state
+    logs = overwrite != "never" and plan.context.log
     plan.wanted = [
         cell
         for cell in plan.cells
-        if plan.store.wanted(cell.key, overwrite) or (states is not None and not state_path(states, cell.key).is_file())
+        if plan.store.wanted(cell.key, overwrite)
+        or (states is not None and not state_path(states, cell.key).is_file())
+        or (logs and not plan.store.has_curves(cell.key))
     ]
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
     plan.store.problems.clear()

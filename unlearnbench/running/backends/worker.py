@@ -114,7 +114,7 @@ def work(order: CellOrder, sealed: bytes = b"") -> str:
     metrics, _ = available_metrics(catalogue)
     context = RunContext(
         device, order.threads, order.machine, metrics, order.provenance, order.backend, order.deterministic,
-        unfinished=_path(order.unfinished),
+        unfinished=_path(order.unfinished), log=order.log,
     )  # fmt: skip
     prepare(cell, context)
     store = Store(Path(order.out), order.machine)
