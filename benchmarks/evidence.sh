@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Every record in results/, made by the committed code, serially: run it on one idle machine. It resumes where it was
-# interrupted; the leaderboard is made anew at the end. What is asked for first is what others are compared with.
+# Every record in results/, made by the committed code, serially: run it on one idle machine. It first says how much is
+# missing and about how long that takes, resumes where it was interrupted, and makes the leaderboard anew at the end.
+# What is asked for first is what others are compared with.
 #
 #     make evidence                      (datasets under UNLEARNBENCH_DATA)
 #     OVERWRITE=busy make evidence       what was timed while other work ran is made again
+#     ONLY=plan make evidence            says how long it would take, and computes nothing
 set -euo pipefail
 
 UB="${UB:-unlearnbench}"
@@ -14,38 +16,55 @@ APPROXIMATE=gif,gnndelete,megu,scrub
 BASELINES=finetune,neggrad-plus,bad-teacher,ssd
 EXACT="sisa[partitioner=hash],tally"
 
+PYTHON="${PYTHON:-python3}"
+
+everything() {
+    # First what the README shows, then the paper's grid, then what explains it, then what the paper does not have.
+    run --methods "$SHARDED" --datasets digits,cora,citeseer,pubmed --repetitions 10
+    run --experiment graphrevoker-www24 --datasets cora,citeseer
+    run --methods "$SHARDED" --datasets digits,pubmed,amazon-photo,blogcatalog --models gcn,gat,sage,appnp,jknet \
+        --repetitions 1
+    run --methods "$SHARDED" --datasets pubmed,amazon-photo,blogcatalog --models gcn,sage --repetitions 3
+    run --experiment www24-partition-ablation --datasets cora
+    run --experiment www24-aggregation-ablation --datasets cora
+    run --experiment factorial
+    run --experiment www24-poison
+    run --experiment cost
+    run --experiment defaults
+    run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
+    run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
+    run --methods cgu,noop --models sgc --datasets cora,citeseer --repetitions 3
+    run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
+    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
+        --datasets cora --repetitions 10
+    run --methods "grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
+    audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
+        --datasets digits,cora --models gcn,sage
+    audit exactness --methods "$EXACT,$BASELINES" --datasets cora
+    audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digits --models sgc
+    audit all --methods sisa,graphrevoker --datasets digits
+    audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
+    audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
+    audit membership,relearning --methods "retrain,$EXACT,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$SHARDED" \
+        --datasets cora,citeseer
+    audit distance --methods "$EXACT,$BASELINES" --datasets cora,citeseer
+    audit exactness --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets citeseer
+    audit streams --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora,citeseer
+    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
+        --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
+    run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
+        --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
+    audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
+    audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
+}
+
+echo "== looking for what is missing in $OUT"
+run() { "$UB" run "$@" --overwrite "$OVERWRITE" --out "$OUT" --dry-run --json 2>/dev/null; }
+audit() { "$UB" audit "$@" --out "$OUT" --dry-run --json 2>/dev/null; }
+everything | "$PYTHON" "$(dirname "$0")/evidence_time.py" "$OUT"
+if [ "${ONLY:-}" = plan ]; then exit; fi
+
 run() { echo "== run $*"; "$UB" run "$@" --overwrite "$OVERWRITE" --out "$OUT" > /dev/null; }
 audit() { echo "== audit $*"; "$UB" audit "$@" --out "$OUT" > /dev/null; }
-
-# First what the README shows, then the paper's grid, then what explains it, then what the paper does not have.
-run --methods "$SHARDED" --datasets digits,cora,citeseer,pubmed --repetitions 10
-run --experiment graphrevoker-www24 --datasets cora,citeseer
-run --methods "$SHARDED" --datasets digits,pubmed,amazon-photo,blogcatalog --models gcn,gat,sage,appnp,jknet \
-    --repetitions 1
-run --methods "$SHARDED" --datasets pubmed,amazon-photo,blogcatalog --models gcn,sage --repetitions 3
-run --experiment www24-partition-ablation --datasets cora
-run --experiment www24-aggregation-ablation --datasets cora
-run --experiment factorial
-run --experiment www24-poison
-run --experiment cost
-run --experiment defaults
-run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
-run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
-run --methods cgu,noop --models sgc --datasets cora,citeseer --repetitions 3
-run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
-run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
-    --datasets cora --repetitions 10
-run --methods "grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
-audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
-    --datasets digits,cora --models gcn,sage
-audit exactness --methods "$EXACT,$BASELINES" --datasets cora
-audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digits --models sgc
-audit all --methods sisa,graphrevoker --datasets digits
-audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
-audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
-for name in membership relearning; do
-    audit "$name" --methods "retrain,$EXACT,noop,$APPROXIMATE,finetune" --datasets cora,citeseer
-done
-audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
-audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
+everything
 "$UB" leaderboard build "$OUT"

@@ -17,7 +17,7 @@ DEFAULT_EMBEDDING: Embedding = "logits"
 class Bekm(Partitioner):
     """GraphEraser's balanced embedding k-means (BEKM).
 
-    It uses features, edges and, with a trained embedder, labels: a partition kept after a request
+    It uses features, edges with their weights and, with a trained embedder, labels: a partition kept after a request
     still depends on forgotten nodes.
     """
 

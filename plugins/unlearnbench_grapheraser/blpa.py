@@ -9,15 +9,15 @@ from pydantic import Field
 from torch import Tensor
 
 from unlearnbench import ComponentParams, Partitioner, Task
-from unlearnbench.unlearning import SLACK, neighbours
+from unlearnbench.unlearning import SLACK, neighbour_weights, neighbours
 from unlearnbench_grapheraser.capacity import Capacity, size_limits
 
 
 class Blpa(Partitioner):
     """GraphEraser's balanced label propagation (BLPA).
 
-    It uses edges alone: a partition kept after a request still depends on the edges of forgotten
-    nodes.
+    A node wants to be where most of its neighbours are, or most of the weight of its edges. It uses edges alone: a
+    partition kept after a request still depends on the edges of forgotten nodes.
     """
 
     name = "blpa"
@@ -45,10 +45,12 @@ class Blpa(Partitioner):
         n = task.graph.num_nodes
         low, high = size_limits(n, num_shards, settings.capacity, settings.slack, settings.delta)
         starts, members = (t.cpu() for t in neighbours(task.graph))
+        found = neighbour_weights(task.graph)
+        weights = None if found is None else found.cpu()
         generator = task.generator("blpa")
         shard = start_balanced(n, num_shards, generator)
         for _ in range(settings.rounds):
-            wish, count = wishes(starts, members, shard, num_shards, generator)
+            wish, count = wishes(starts, members, shard, num_shards, generator, weights)
             moved = grant(wish, count, shard, num_shards, low, high)
             if torch.equal(moved, shard):
                 break
@@ -64,7 +66,12 @@ def start_balanced(num_nodes: int, num_shards: int, generator: torch.Generator) 
 
 
 def wishes(
-    starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, generator: torch.Generator
+    starts: Tensor,
+    members: Tensor,
+    shard: Tensor,
+    num_shards: int,
+    generator: torch.Generator,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the shard that most of each node's neighbours are in.
 
@@ -74,13 +81,20 @@ def wishes(
         shard: int64 [n].
         num_shards: S.
         generator: Breaks ties between shards.
+        weights: int64 [k], from `neighbour_weights`: how much each neighbour counts; None: 1.
 
     Returns:
-        int64 [n], the shard, -1 for a node without neighbours; int64 [n], the number of neighbours in it.
+        int64 [n], the shard, -1 for a node without neighbours; int64 [n], the number of neighbours in it, or their
+        weight.
     """
     n = len(shard)
     node = torch.repeat_interleave(torch.arange(n), starts.diff())
-    pairs, counts = torch.unique(node * num_shards + shard[members], return_counts=True)
+    keys = node * num_shards + shard[members]
+    if weights is None:
+        pairs, counts = torch.unique(keys, return_counts=True)
+    else:
+        pairs, group = torch.unique(keys, return_inverse=True)
+        counts = torch.zeros_like(pairs).index_add_(0, group, weights)
     node = torch.div(pairs, num_shards, rounding_mode="floor")
     most = torch.zeros(n, dtype=torch.int64).scatter_reduce_(0, node, counts, "amax")
     tied = counts == most[node]

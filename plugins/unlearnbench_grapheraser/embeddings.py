@@ -39,7 +39,8 @@ def embed(task: Task, embedding: Embedding, components: int) -> Tensor:
         UnlearnbenchError: An embedding is not finite.
     """
     if embedding == "propagated":
-        result = propagated(task.graph.x, task.graph.edge_index, components, task.generator("bekm", "components"))
+        graph, generator = task.graph, task.generator("bekm", "components")
+        result = propagated(graph.x, graph.edge_index, components, generator, graph.edge_weight)
     else:
         networks = train_networks(task, [task.graph], [0], role="embedder")
         hidden, logits = networks.predict([task.graph])[0]
@@ -56,7 +57,9 @@ def _finite(values: Tensor) -> Tensor:
     return values
 
 
-def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.Generator) -> Tensor:
+def propagated(
+    x: Tensor, edge_index: Tensor, components: int, generator: torch.Generator, edge_weight: Tensor | None = None
+) -> Tensor:
     """Return the leading principal components of the features after two propagations.
 
     The propagated matrix itself is never formed: the cost is a few dozen products with A and X, the
@@ -67,11 +70,12 @@ def propagated(x: Tensor, edge_index: Tensor, components: int, generator: torch.
         edge_index: int64 [2, E].
         components: Largest number to keep; fewer if n or F is smaller.
         generator: Draws the initial subspace.
+        edge_weight: float32 [E]; None: every edge counts 1.
 
     Returns:
         float32 [n, min(components, n, F)].
     """
-    index, weight = gcn_norm(edge_index, num_nodes=x.shape[0], dtype=x.dtype)
+    index, weight = gcn_norm(edge_index, edge_weight, num_nodes=x.shape[0], dtype=x.dtype)
     adjacency = sparse.from_edges(index, x.shape[0], weight)
     backward = adjacency.t()
     if sparse.is_sparse_enough(x):

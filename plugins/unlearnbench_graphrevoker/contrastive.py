@@ -19,7 +19,7 @@ class Contrastive(LearnedAggregator):
     """Learns to fuse members' embeddings from U, with two auxiliary losses.
 
     One loss pulls a node's fused embedding towards that of a random subset of the members; the other
-    restores similarity along edges that the partition cut. Retired members are ignored.
+    restores similarity along edges that the partition cut, whatever their weights. Retired members are ignored.
     """
 
     name = "contrastive"

@@ -21,7 +21,8 @@ class GraphPropertyAware(Partitioner):
     """Trains a network for a short expected retraining time, few cut edges and diverse labels in every shard.
 
     The network sees the training graph alone. All nodes are one batch, so that degrees are those of
-    the graph, unless `batch_nodes` is set. The rule `balance` turns probabilities into shards.
+    the graph, unless `batch_nodes` is set. With edge weights the losses count the weight of edges, and the network
+    averages by it. The rule `balance` turns probabilities into shards.
     """
 
     name = "gpa"
@@ -109,11 +110,13 @@ class GraphPropertyAware(Partitioner):
             optimiser.step()
 
         if params.batch_nodes:
-            seen = graph if x is graph.x else Graph(x, graph.y, graph.edge_index, graph.ids, graph.num_classes)
+            rest = (graph.y, graph.edge_index, graph.ids, graph.num_classes)
+            seen = graph if x is graph.x else Graph(x, *rest, edge_weight=graph.edge_weight)
             for batch in self._batches(task, seen):
-                step(prepare_inputs(batch.x, batch.edge_index, params.hidden), Objective(batch, params))
-            return assignment_in_chunks(network, x, graph.edge_index)
-        inputs = prepare_inputs(x, graph.edge_index, params.hidden)
+                inputs = prepare_inputs(batch.x, batch.edge_index, params.hidden, batch.edge_weight)
+                step(inputs, Objective(batch, params))
+            return assignment_in_chunks(network, x, graph.edge_index, edge_weight=graph.edge_weight)
+        inputs = prepare_inputs(x, graph.edge_index, params.hidden, graph.edge_weight)
         objective = Objective(graph, params)
         for _ in task.epochs(params.epochs):
             step(inputs, objective)
@@ -169,10 +172,10 @@ class Objective:
         self.params = params
         self.num_nodes = graph.num_nodes
         self.num_classes = graph.num_classes
-        self.adjacency = losses.adjacency_matrix(graph.edge_index, graph.num_nodes)
+        self.adjacency = losses.adjacency_matrix(graph.edge_index, graph.num_nodes, edge_weight=graph.edge_weight)
         self.labels = losses.label_matrix(graph.y, graph.num_classes)
         self.out_degree = self.adjacency.t() @ torch.ones(graph.num_nodes, 1, device=graph.x.device)
-        self.num_edges = int(self.out_degree.sum(dtype=torch.float64))
+        self.num_edges = float(self.out_degree.sum(dtype=torch.float64))
 
     def __call__(self, assignment: Tensor) -> Tensor:
         """Return the loss, a scalar; a loss of weight 0 is not computed.

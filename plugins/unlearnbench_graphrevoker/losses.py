@@ -22,19 +22,26 @@ SemanticForm = Literal["mean", "released"]
 EPSILON = 1e-8
 
 
-def adjacency_matrix(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> SparseMatrix:
+def adjacency_matrix(
+    edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32, edge_weight: Tensor | None = None
+) -> SparseMatrix:
     """Return A of the losses, without self-loops, since no partition can cut them.
 
     Args:
         edge_index: int64 [2, E]; a duplicate edge counts twice.
         num_nodes: N.
         dtype: Of the entries.
+        edge_weight: float [E], the entries; None: all 1. With weights all that the losses count is weight.
 
     Returns:
         [N, N]; row v holds the sources of the edges into v.
     """
-    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
-    weight = torch.ones(edge_index.shape[1], dtype=dtype, device=edge_index.device)
+    kept = edge_index[0] != edge_index[1]
+    edge_index = edge_index[:, kept]
+    if edge_weight is None:
+        weight = torch.ones(edge_index.shape[1], dtype=dtype, device=edge_index.device)
+    else:
+        weight = edge_weight[kept].to(dtype)
     return sparse.from_edges(edge_index, num_nodes, weight)
 
 
@@ -71,14 +78,14 @@ def expected_volumes(assignment: Tensor, out_degree: Tensor) -> Tensor:
     return out_degree @ assignment
 
 
-def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: int, form: TimeForm) -> Tensor:
+def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: float, form: TimeForm) -> Tensor:
     """Return L_time, the expected retraining time of the shard of a random node.
 
     Args:
         nodes: float [S], expected nodes n_k.
         edges: float [S], expected directed edges e_k.
         num_nodes: N.
-        num_edges: |E|, directed.
+        num_edges: |E|, directed, or the total weight of the edges.
         form: `paper`: sum_k n_k e_k / N, which grows with the graph. `normalised`: the same
             divided by |E|, in [0, 1]. `released`: sum_k of the cube root of (n_k/N)^2 e_k/|E|, as in
                 the public code; it is concave and does not favour balance.
@@ -89,7 +96,7 @@ def time_loss(nodes: Tensor, edges: Tensor, num_nodes: int, num_edges: int, form
     share = nodes / num_nodes
     if form == "paper":
         return (share * edges).sum()
-    edge_share = edges / max(num_edges, 1)
+    edge_share = edges / (num_edges or 1)
     if form == "normalised":
         return (share * edge_share).sum()
     # The derivative of the cube root is infinite at 0.

@@ -14,19 +14,23 @@ from unlearnbench.gnn import SparseMatrix, sparse
 Features = Tensor | SparseMatrix
 
 
-def neighbour_mean(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
+def neighbour_mean(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> SparseMatrix:
     """Return the matrix whose product with h averages h over the sources of each node's incoming edges.
 
     Args:
         edge_index: int64 [2, E].
         num_nodes: N.
+        edge_weight: float32 [E], weights of the average; None: all 1.
 
     Returns:
         [N, N], float32; the row of a node without neighbours is empty.
     """
     target = edge_index[1]
-    degree = torch.bincount(target, minlength=num_nodes).to(torch.float32)
-    return sparse.from_edges(edge_index, num_nodes, degree.reciprocal()[target])
+    if edge_weight is None:
+        degree = torch.bincount(target, minlength=num_nodes).to(torch.float32)
+        return sparse.from_edges(edge_index, num_nodes, degree.reciprocal()[target])
+    total = edge_weight.new_zeros(num_nodes).index_add_(0, target, edge_weight)
+    return sparse.from_edges(edge_index, num_nodes, edge_weight / total[target])
 
 
 def uniform_parameter(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> nn.Parameter:
@@ -103,15 +107,16 @@ class Inputs:
     averaged: Tensor | None = None
 
 
-def prepare_inputs(x: Tensor, edge_index: Tensor, hidden: int) -> Inputs:
+def prepare_inputs(x: Tensor, edge_index: Tensor, hidden: int, edge_weight: Tensor | None = None) -> Inputs:
     """Return the fastest form of the first layer's inputs.
 
     Args:
         x: float32 [n, F].
         edge_index: int64 [2, E].
         hidden: Width of the first layer.
+        edge_weight: float32 [E]; None: all 1.
     """
-    mean = neighbour_mean(edge_index, x.shape[0])
+    mean = neighbour_mean(edge_index, x.shape[0], edge_weight)
     if sparse.is_sparse_enough(x):
         return Inputs(sparse.from_dense(x), mean)
     # Averaging narrow features once before training saves the first layer its products with the adjacency;
@@ -162,7 +167,9 @@ class PartitionNetwork(nn.Module):
 
 
 @torch.no_grad()
-def assignment_in_chunks(network: PartitionNetwork, x: Tensor, edge_index: Tensor, chunk: int = 2**16) -> Tensor:
+def assignment_in_chunks(
+    network: PartitionNetwork, x: Tensor, edge_index: Tensor, chunk: int = 2**16, edge_weight: Tensor | None = None
+) -> Tensor:
     """Return P of all nodes, layer by layer and chunk by chunk; equal to `forward` up to rounding.
 
     Only the first hidden layer is held for all nodes at once.
@@ -172,12 +179,13 @@ def assignment_in_chunks(network: PartitionNetwork, x: Tensor, edge_index: Tenso
         x: float32 [n, F].
         edge_index: int64 [2, E].
         chunk: Number of nodes computed together.
+        edge_weight: float32 [E]; None: all 1.
 
     Returns:
         float32 [n, S].
     """
     n = x.shape[0]
-    mean = neighbour_mean(edge_index, n)
+    mean = neighbour_mean(edge_index, n, edge_weight)
     places = [(start, min(start + chunk, n)) for start in range(0, n, chunk)]
     hidden = x.new_empty(n, network.third.weight.shape[0])
     for first, last in places:

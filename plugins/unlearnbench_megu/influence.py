@@ -27,7 +27,7 @@ def flipped(x: Tensor, gone: Tensor) -> Tensor:
     return torch.where(gone[:, None], x.min() + x.max() - x, x)
 
 
-def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
+def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int, edge_weight: Tensor | None = None) -> Tensor:
     """Compare each node's propagated features with those after flipping the deleted nodes' features.
 
     Args:
@@ -35,11 +35,12 @@ def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor
         edge_index: int64 [2, E].
         gone: bool [n].
         hops: Number of times D^-1/2 (A + I) D^-1/2 is applied.
+        edge_weight: float32 [E]; None: every edge counts 1.
 
     Returns:
         float [n], cosines.
     """
-    edges, weight = gcn_norm(edge_index, None, x.shape[0], dtype=torch.float32)
+    edges, weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=torch.float32)
     adjacency = sparse.from_edges(edges, x.shape[0], weight)
     here, there = x, flipped(x, gone)
     for _ in range(hops):
@@ -65,7 +66,7 @@ def threshold(similarity: Tensor) -> float:
         largest, steps = found, steps + 1
 
 
-def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor:
+def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int, edge_weight: Tensor | None = None) -> Tensor:
     """Return the high-influence neighbourhood: nodes near the deleted ones whose features would change much.
 
     Args:
@@ -73,10 +74,11 @@ def influenced(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int) -> Tensor
         edge_index: int64 [2, E].
         gone: bool [n], the deleted nodes.
         hops: Range of their messages.
+        edge_weight: float32 [E]; None: every edge counts 1.
 
     Returns:
         bool [n]; no deleted node is among them.
     """
-    cosines = similarity(x, edge_index, gone, hops)
+    cosines = similarity(x, edge_index, gone, hops, edge_weight)
     distance = hop_distance(edge_index, gone, hops, directed=True)
     return (cosines <= threshold(cosines)) & (distance > 0) & (distance <= hops)

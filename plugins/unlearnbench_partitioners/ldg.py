@@ -7,14 +7,15 @@ from pydantic import Field
 from torch import Tensor
 
 from unlearnbench import ComponentParams, Partitioner, Task, seeds
-from unlearnbench.unlearning import SLACK, neighbours, shard_bounds
+from unlearnbench.unlearning import SLACK, neighbour_weights, neighbours, shard_bounds
 from unlearnbench_partitioners.streaming import place
 
 
 class Ldg(Partitioner):
     """The streaming partition of Stanton and Kliot.
 
-    Nodes arrive in the order of a keyed hash of their ids. A node's shard depends on its edges to
+    Nodes arrive in the order of a keyed hash of their ids. With edge weights the weight of the neighbours in a shard
+    counts, not their number. A node's shard depends on its edges to
     earlier nodes: a partition kept after a request still depends on forgotten nodes.
     """
 
@@ -42,4 +43,5 @@ class Ldg(Partitioner):
         order = torch.sort(seeds.keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
         unplaced = torch.full((n,), -1, dtype=torch.int64)
         starts, members = neighbours(task.graph)
-        return place(order, starts, members, unplaced, num_shards, low, high).to(task.device)
+        weights = neighbour_weights(task.graph)
+        return place(order, starts, members, unplaced, num_shards, low, high, weights).to(task.device)

@@ -10,14 +10,14 @@ from pydantic import Field
 from torch import Tensor
 
 from unlearnbench import ComponentParams, Partitioner, Task, seeds
-from unlearnbench.unlearning import SLACK, neighbours, shard_bounds
+from unlearnbench.unlearning import SLACK, neighbour_weights, neighbours, shard_bounds
 from unlearnbench_partitioners.streaming import place, release
 
 Scheme = Literal["kway", "recursive"]
 
 
 class Metis(Partitioner):
-    """Cuts as few edges as METIS can.
+    """Cuts as few edges as METIS can, or as little of their weight.
 
     It uses edges alone: a partition kept after a request still depends on the edges of forgotten
     nodes.
@@ -56,16 +56,27 @@ class Metis(Partitioner):
         n = task.graph.num_nodes
         low, high = shard_bounds(n, num_shards, settings.slack)
         starts, members = (t.cpu() for t in neighbours(task.graph))
+        found = neighbour_weights(task.graph)
+        weights = None if found is None else found.cpu()
         # METIS takes seeds of 32 bits.
         seed = task.key("metis") % 2**31
-        shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed)
-        free = release(starts, members, shard, num_shards, low, high)
+        shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed, weights)
+        free = release(starts, members, shard, num_shards, low, high, weights)
         shard[free] = -1
         order = free[torch.sort(seeds.keyed_hash(task.graph.ids.cpu()[free], task.key("metis")), stable=True).indices]
-        return place(order, starts, members, shard, num_shards, low, high).to(task.device)
+        return place(order, starts, members, shard, num_shards, low, high, weights).to(task.device)
 
 
-def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack: float, cuts: int, seed: int) -> Tensor:
+def cut(
+    starts: Tensor,
+    members: Tensor,
+    num_shards: int,
+    scheme: Scheme,
+    slack: float,
+    cuts: int,
+    seed: int,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Call METIS.
 
     Args:
@@ -76,6 +87,7 @@ def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack:
         slack: Tolerated excess of a shard over n/S, which METIS may exceed.
         cuts: Number of partitions to try.
         seed: In [0, 2^31).
+        weights: int64 [m], from `neighbour_weights`: the weight of the cut counts instead of its edges.
 
     Returns:
         int64 [n]; a shard may be empty, or larger than allowed.
@@ -88,6 +100,7 @@ def cut(starts: Tensor, members: Tensor, num_shards: int, scheme: Scheme, slack:
     result = pymetis.part_graph(
         num_shards,
         pymetis.CSRAdjacency(starts.numpy().astype(kind, copy=False), members.numpy().astype(kind, copy=False)),
+        eweights=None if weights is None else weights.numpy().astype(kind),
         recursive=scheme == "recursive",
         # METIS takes the tolerance in thousandths, at least one.
         options=pymetis.Options(ufactor=max(1, round(1000 * slack)), ncuts=cuts, seed=seed),

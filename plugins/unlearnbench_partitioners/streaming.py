@@ -8,7 +8,14 @@ from torch import Tensor
 
 
 def place(
-    order: Tensor, starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low: int, high: int
+    order: Tensor,
+    starts: Tensor,
+    members: Tensor,
+    shard: Tensor,
+    num_shards: int,
+    low: int,
+    high: int,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Place nodes by the linear deterministic greedy rule (Stanton and Kliot, KDD 2012, section 3).
 
@@ -24,6 +31,7 @@ def place(
         num_shards: S.
         low: Smallest size of a shard.
         high: Largest size; there must be room for all between the limits.
+        weights: int64 [m], from `neighbour_weights`: how much each neighbour counts; None: 1.
 
     Returns:
         int64 [n], on the CPU.
@@ -31,11 +39,14 @@ def place(
     # The last column counts the neighbours not placed yet.
     placed = torch.where(shard < 0, num_shards, shard).cpu().numpy().copy()
     begins, ends = starts.cpu().numpy(), members.cpu().numpy()
+    worth = None if weights is None else weights.cpu().numpy()
     sizes = np.bincount(placed, minlength=num_shards + 1)[:num_shards]
     missing = int(np.maximum(low - sizes, 0).sum())
     closed = sizes >= (low if len(order) == missing else high)
     for arrived, node in enumerate(order.tolist()):
-        near = np.bincount(placed[ends[begins[node] : begins[node + 1]]], minlength=num_shards + 1)[:num_shards]
+        entries = slice(begins[node], begins[node + 1])
+        counted = None if worth is None else worth[entries]
+        near = np.bincount(placed[ends[entries]], counted, num_shards + 1)[:num_shards].astype(np.int64)
         # In integers, so that equal values are equal; ties go to the smallest shard, by less than a unit of value.
         value = near * (high - sizes) * (high + 1) - sizes
         value[closed] = np.iinfo(np.int64).min
@@ -50,7 +61,15 @@ def place(
     return torch.from_numpy(placed)
 
 
-def release(starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low: int, high: int) -> Tensor:
+def release(
+    starts: Tensor,
+    members: Tensor,
+    shard: Tensor,
+    num_shards: int,
+    low: int,
+    high: int,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Return nodes to remove from shards so that all shards can be filled within the limits.
 
     Nodes above `high` are removed; then, while these are too few to fill all shards up to `low`, the
@@ -64,6 +83,7 @@ def release(starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low
         num_shards: S; S * low <= n <= S * high.
         low: Smallest size of a shard.
         high: Largest size.
+        weights: As for `place`.
 
     Returns:
         int64 [k], the nodes, ascending.
@@ -75,7 +95,8 @@ def release(starts: Tensor, members: Tensor, shard: Tensor, num_shards: int, low
     for _ in range(lacking):
         kept[kept.argmax()] -= 1
     node = torch.repeat_interleave(torch.arange(len(shard)), starts.diff())
-    inside = torch.bincount(node[shard[node] == shard[members]], minlength=len(shard))
+    same = shard[node] == shard[members]
+    inside = torch.bincount(node[same], None if weights is None else weights[same], len(shard))
     by_ties = torch.sort(inside, stable=True).indices
     order = by_ties[torch.sort(shard[by_ties], stable=True).indices]
     first = sizes.cumsum(dim=0) - sizes

@@ -23,6 +23,7 @@ class Retrain(Unlearner):
     claim = Claim.EXACT
     forgets = frozenset({"node", "edge", "feature"})
     settings = frozenset({"inductive", "transductive"})
+    supports_edge_weight = True
 
     def fit(self, task: Task) -> None:
         """Train one network on all training nodes."""

@@ -12,7 +12,7 @@ class Random(Partitioner):
     """Shuffles the nodes and splits them into shards whose sizes differ by at most one.
 
     If a node had been missing, the shuffle would assign other nodes differently: forgetting is
-    exact given the partition, but not exact.
+    exact given the partition, but not exact. Edges and their weights are not looked at.
     """
 
     name = "random"
@@ -35,7 +35,8 @@ class Hash(Partitioner):
     """Assigns each node to a shard by a keyed hash of its permanent id.
 
     No node's shard depends on another node, so that the partition of the retained nodes is that of
-    a run that never saw the forgotten nodes. Sizes are binomial; a shard may be empty.
+    a run that never saw the forgotten nodes. Sizes are binomial; a shard may be empty. Edges and their weights are
+    not looked at.
     """
 
     name = "hash"

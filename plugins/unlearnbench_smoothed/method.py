@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from typing_extensions import override
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Spec, Task, Unlearner, View, part
+from unlearnbench import Claim, ComponentParams, Query, Request, Spec, Task, Unlearner, View, part, search
 from unlearnbench.unlearning import smooth
 
 
@@ -30,7 +30,13 @@ class Smoothed(Unlearner):
         """The method, and how its predictions are smoothed."""
 
         method: Spec = part("unlearner", "sisa", "Whose predictions are smoothed.")
-        share: float = Field(default=0.7, ge=0, lt=1, description="Weight of the neighbours; 0: no smoothing.")
+        share: float = Field(
+            default=0.7,
+            ge=0,
+            lt=1,
+            description="Weight of the neighbours; 0: no smoothing.",
+            json_schema_extra=search(0.0, 0.95),
+        )
         rounds: int = Field(default=15, ge=0, description="Rounds of smoothing; 0: no smoothing.")
 
         @model_validator(mode="after")
@@ -43,6 +49,7 @@ class Smoothed(Unlearner):
         super().__init__(params)
         self._method: Unlearner = params.method.build()
         self.forgets, self.models = self._method.forgets, self._method.models  # type: ignore[misc]
+        self.supports_edge_weight = self._method.supports_edge_weight
 
     @classmethod
     def references(cls, params: Params) -> Sequence[str]:
@@ -102,6 +109,7 @@ class Smoothed(Unlearner):
             self.params.share,
             self.params.rounds,
             targets,
+            graph.edge_weight,
         )
         # A class that neither the method nor a neighbour names has probability 0.
         return smoothed.clamp(min=torch.finfo(smoothed.dtype).tiny).log()

@@ -395,3 +395,22 @@ def test_without_information_smoothing_has_none_to_give(script, monkeypatch, cap
         assert full["none", method] > 80
         assert full["labels", method] < 45
         assert full["both", method] < 45
+
+
+def test_missing_evidence_takes_as_long_as_what_is_most_alike(script, tmp_path):
+    module = script("evidence_time")
+    for seconds, method in ((10.0, "toy"), (20.0, "toy"), (90.0, "other")):
+        phases = [{"name": "fit", "seconds": seconds}, {"name": "fit/a", "seconds": 5.0}]
+        record = make_record(method, repetition=int(seconds)).model_copy(update={"phases": phases})
+        path = tmp_path / "records" / "m" / "d" / method / record.file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(record.to_json(), "ascii")
+    known = module.durations(tmp_path)
+    cell = {"key": "a", "dataset": "cora", "model": "gcn", "method": "toy[x=1]", "audit": None, "wanted": True}
+    assert module.seconds_of(cell, known) == 15
+    assert module.seconds_of({**cell, "method": "new"}, known) == 20
+    assert module.seconds_of({**cell, "audit": "distance"}, known) == 20
+    cells = [{**cell, "key": str(number), "method": "other"} for number in range(50)]
+    assert "50 of 50 records are missing: about 1 h 15 min" in module.sentence([*cells, *cells], known)
+    assert module.sentence([{**cell, "wanted": False}], known) == "== all 1 records are there"
+    assert [plan["n"] for plan in module.plans('{"n": 1}\n{\n"n": 2}\n')] == [1, 2]

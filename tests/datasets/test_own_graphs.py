@@ -166,7 +166,7 @@ def test_declared_classes_count_even_if_none_is_seen(tmp_path: Path) -> None:
 def test_what_a_file_holds_besides_is_ignored_and_said(tmp_path: Path) -> None:
     dataset = File(File.Params(path=str(saved(tmp_path / "g.pt", edge_weight=torch.ones(76), num_nodes=40))))
     load_graph(dataset, ROOT)
-    assert dataset.notes == ["ignored: edge_weight."]
+    assert dataset.notes == ["ignored: edge_weight (weighted=true uses it)."]
 
 
 @pytest.mark.parametrize("name", ["absent.pt", "g.txt", "folder"])

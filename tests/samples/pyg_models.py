@@ -52,9 +52,9 @@ class Layered(Plain):
         super().__init__(classes, hidden, dropout)
         self.conv1, self.conv2 = self.convolution(features, hidden, 1), self.convolution(hidden, hidden, 2)
 
-    def embed(self, x, edge_index):
-        rows = self.dropped(self.activation(self.conv1(x, edge_index)))
-        return self.dropped(self.activation(self.conv2(rows, edge_index)))
+    def embed(self, x, *edges):
+        rows = self.dropped(self.activation(self.conv1(x, *edges)))
+        return self.dropped(self.activation(self.conv2(rows, *edges)))
 
     activation = staticmethod(torch.relu)
 
@@ -131,8 +131,8 @@ class PygAPPNP(Plain):
         self.first, self.second = nn.Linear(features, hidden), nn.Linear(hidden, hidden)
         self.propagation = APPNP(K=10, alpha=0.1)
 
-    def embed(self, x, edge_index):
-        return self.propagation(self.second(self.dropped(self.first(x).relu())), edge_index)
+    def embed(self, x, *edges):
+        return self.propagation(self.second(self.dropped(self.first(x).relu())), *edges)
 
     def body(self, own):
         return [*linear(self.first, own, "linear1"), *linear(self.second, own, "linear2")]
@@ -144,10 +144,10 @@ class PygJKNet(Plain):
         self.convolutions = nn.ModuleList(GCNConv(inputs, hidden) for inputs in (features, hidden, hidden))
         self.jumping, self.jump = JumpingKnowledge("cat"), nn.Linear(3 * hidden, hidden)
 
-    def embed(self, x, edge_index):
+    def embed(self, x, *edges):
         rows = [x]
         for convolution in self.convolutions:
-            rows.append(self.dropped(convolution(rows[-1], edge_index).relu()))
+            rows.append(self.dropped(convolution(rows[-1], *edges).relu()))
         return self.jump(self.jumping(rows[1:]))
 
     def body(self, own):
@@ -163,8 +163,8 @@ class PygSGC(Plain):
         super().__init__(classes, hidden, dropout)
         self.convolution = SGConv(features, hidden, K=2)
 
-    def embed(self, x, edge_index):
-        return self.convolution(x, edge_index)
+    def embed(self, x, *edges):
+        return self.convolution(x, *edges)
 
     def body(self, own):
         return linear(self.convolution.lin, own, "conv1")

@@ -29,8 +29,8 @@ class _Network(nn.Module):
         super().__init__()
         self.net = net
 
-    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        logits: Tensor = self.net(x, edge_index)
+    def embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits: Tensor = _evaluated(self.net, x, edge_index, edge_weight)
         return logits
 
     def head(self, rows: Tensor) -> Tensor:
@@ -84,6 +84,7 @@ def model_of(thing: Any) -> type[OwnNetwork]:
         "summary": f"A network of the session, of the class {cls.__name__}.",
         "make": staticmethod(_copier(copy.deepcopy(module)) if isinstance(thing, nn.Module) else thing),
         "architecture": f"{module!r} {shapes} {sources}",
+        "supports_edge_weight": _takes_weights(module),
         "__module__": __name__,
     }
     return type("OwnNetwork", (OwnNetwork,), members)
@@ -101,7 +102,7 @@ def check_outputs(module: nn.Module, graph: Graph) -> None:
     trains = {each: each.training for each in module.modules()}
     try:
         with torch.no_grad():
-            rows = module.eval()(graph.x, graph.edge_index)
+            rows = _evaluated(module.eval(), graph.x, graph.edge_index, graph.edge_weight)
     except Exception as error:  # a stranger's network may fail in any way; its user needs the reason
         raise UsageError(f"{name} cannot be evaluated: {type(error).__name__}: {error}.", wanted) from error
     finally:
@@ -114,6 +115,17 @@ def check_outputs(module: nn.Module, graph: Graph) -> None:
         raise UsageError(f"{name} outputs numbers that are no finite logits.", wanted)
     if bool((rows >= 0).all()) and torch.allclose(rows.sum(dim=1), torch.ones_like(rows[:, 0]), atol=1e-4):
         raise UsageError(f"{name} outputs probabilities.", f"{wanted} Leave the last softmax out, or use log_softmax.")
+
+
+def _takes_weights(module: nn.Module) -> bool:
+    """Whether its `forward` takes `edge_weight`; PyG's networks that only seem to say so themselves."""
+    own = getattr(module, "supports_edge_weight", None)
+    return own if isinstance(own, bool) else "edge_weight" in inspect.signature(module.forward).parameters
+
+
+def _evaluated(module: nn.Module, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
+    # By its name: it need not be the third argument.
+    return module(x, edge_index) if edge_weight is None else module(x, edge_index, edge_weight=edge_weight)
 
 
 def adopted_weights(module: nn.Module, task: Task) -> dict[str, Tensor]:

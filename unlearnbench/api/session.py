@@ -59,7 +59,9 @@ def name_of(thing: Any, kind: str = "") -> Any:
     if is_data(thing) and kind in ("", "dataset"):
         return FILE_PREFIX + hold(thing)
     if isinstance(thing, Mapping):
-        return {**thing, "name": name_of(thing.get("name"), kind)}
+        named, is_weighted = thing.get("name"), str(thing.get("weighted", "")).lower() == "true"
+        of_data = is_weighted and is_data(named) and kind == "dataset"
+        return {**thing, "name": FILE_PREFIX + hold(named, weighted=True) if of_data else name_of(named, kind)}
     if kind == "model" and is_network(thing):
         thing = model_of(thing)
     own = thing.kind if inspect.isclass(thing) and issubclass(thing, Component) else ""

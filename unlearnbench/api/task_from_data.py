@@ -12,7 +12,7 @@ from torch import Tensor
 from unlearnbench.api.own_network import OwnNetwork, check_outputs
 from unlearnbench.api.session import name_of
 from unlearnbench.component import Spec
-from unlearnbench.datasets.base import edge_statistics, little_seen
+from unlearnbench.datasets.base import ONE_WAY, edge_statistics, little_seen
 from unlearnbench.datasets.own.arrays import Features
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import UsageError
@@ -25,6 +25,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.cell import identity_of
 from unlearnbench.running.config import make_config
 from unlearnbench.running.device import choose_device
+from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.lookup import chosen_models
 from unlearnbench.task import Task, surroundings
 
@@ -76,18 +77,19 @@ def task_from_data(
     split: int | Literal["folds"] | None = None,
     features: Features = "given",
     undirected: bool = False,
+    weighted: bool = False,
     device: str = "cpu",
     setting: Setting = "inductive",
 ) -> OwnTask:
     """Make a task from your own graph, outside any benchmark; fit `unlearnbench.method` to it.
 
     The graph passes the checks of `file:PATH` (docs/datasets.md), and the task equals, bit for bit,
-    the one that `run` makes from the same graph in a file. What is ignored (`edge_weight`, `edge_attr`) or
-    assumed (edges in one direction are directed) is a warning.
+    the one that `run` makes from the same graph in a file. What is ignored (`edge_attr`, and `edge_weight` unless
+    `weighted`) or assumed (edges in one direction are directed) is a warning.
 
     Args:
         data: A PyG `Data`, or a dictionary of tensors: `edge_index`, `y`, `x`, and optionally
-            `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
+            `edge_weight`, `ids` (else 0..n-1), `train_mask`, `val_mask`, `test_mask`, `num_classes`. Copied.
         model: The base model: a bracket, `gcn[hidden=16]`; a class of this session; or a `torch.nn.Module` with
             `forward(x, edge_index)` that returns logits. Each member is a copy that `reset_parameters` initialises
             anew, or what a function without arguments makes, given instead of the module.
@@ -99,6 +101,7 @@ def task_from_data(
         split: Which of several splits in the masks; `folds`: ten folds instead of the masks.
         features: The data's, the number of edges that end in a node, or 1 for all.
         undirected: Add the reverse of every edge and drop duplicates.
+        weighted: Use `edge_weight`; only models and methods that take weights can then be used.
         device: `auto`, `cpu`, `cuda` or `cuda:INDEX`.
         setting: Whether training sees its training nodes alone, or passes messages over all nodes and sees no other
             labels: `transductive`.
@@ -122,7 +125,11 @@ def task_from_data(
     where = choose_device(config.device)
     (chosen,) = chosen_models(config, catalogue)
     check_requirements([chosen])
-    options: dict[str, str | Bracket] = {"features": features, "undirected": str(undirected).lower()}
+    flags = {"undirected": undirected, "weighted": weighted}
+    options: dict[str, str | Bracket] = {
+        "features": features,
+        **{key: str(flag).lower() for key, flag in flags.items()},
+    }
     if split is not None:
         options["split"] = str(split)
     dataset = resolve(catalogue, "dataset", Bracket("file", options))
@@ -130,6 +137,7 @@ def task_from_data(
     graph = reader.of_value(data)
     for note in _assumptions(reader, graph):
         warnings.warn(f"task_from_data: {note}", stacklevel=2)
+    check_edge_weights(graph, "the data", chosen)
     try:
         parts = protocol.split(graph, base_seed, name, repetition)
     except UsageError as error:
@@ -159,7 +167,7 @@ def task_from_data(
 def _assumptions(reader: File, graph: Graph) -> Iterator[str]:
     """Yield what was ignored or assumed, and what to do about it; a run prints the same."""
     for note in reader.notes:
-        is_left_out = note.startswith("ignored")
-        yield f"{note} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{_SILENCE}"
+        told, is_left_out = note.replace("=true", "=True"), note.startswith("ignored")
+        yield f"{told} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{_SILENCE}"
     if edge_statistics(graph)["directed"]:
-        yield f"some edges lack their reverse and are used as directed; undirected=True adds it. {_SILENCE}"
+        yield f"{ONE_WAY.replace('=true', '=True')} {_SILENCE}"

@@ -135,7 +135,7 @@ class Subject:
         if unlink:
             gone = torch.isin(graph.ids, self.split.train) & ~torch.isin(graph.ids, retained)
             source, target = graph.edge_index
-            graph = graph.with_edges(graph.edge_index[:, ~(gone[source] & gone[target])])
+            graph = graph.only_edges(~(gone[source] & gone[target]))
         return make_query(graph, retained, targets, view, self.device, self.setting.unlabelled)
 
     def place(self) -> dict[str, Any]:

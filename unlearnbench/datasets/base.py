@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
 
 ROOT_VARIABLE = "UNLEARNBENCH_DATA"
+ONE_WAY = "some edges lack their reverse and are used as directed; undirected=true adds it."
 
 
 class Dataset(Component, ABC):
@@ -78,6 +80,8 @@ def load_graph(dataset: Dataset, root: Path) -> Graph:
     if not isinstance(graph, Graph):
         raise DataError(f"Dataset {name} gave a {type(graph).__name__}, expected a Graph.")
     wanted = {"x": torch.float32, "y": torch.int64, "edge_index": torch.int64, "ids": torch.int64}
+    if graph.edge_weight is not None:
+        wanted["edge_weight"] = torch.float32
     for field, dtype in wanted.items():
         found = getattr(graph, field).dtype
         if found != dtype:
@@ -126,13 +130,14 @@ def edge_homophily(graph: Graph) -> float | None:
     return float(same.double().mean()) if len(same) else None
 
 
-def describe(graph: Graph) -> str:
-    """Describe in one line how large a graph is and what kind of edges it has."""
-    kinds = edge_statistics(graph)
+def describe(graph: Graph, kinds: Mapping[str, int | bool] | None = None) -> str:
+    """Describe in one line how large a graph is and what kind of edges it has: its `edge_statistics`."""
+    kinds = kinds or edge_statistics(graph)
     words = [
         f"{graph.num_nodes} nodes",
         f"{kinds['pairs']} undirected pairs",
         "directed" if kinds["directed"] else "every edge in both directions",
+        *(["edges with weights"] if graph.edge_weight is not None else []),
         *(f"{kinds[key]} {what}" for key, what in _ODD_EDGES.items() if kinds[key]),
         f"{graph.num_features} features",
         f"{graph.num_classes} classes",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from unlearnbench.datasets.weights import check_weights
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph, Split
 
@@ -56,6 +57,7 @@ def checked_graph(graph: Graph, name: str) -> Graph:
     if len(known) != n:
         twice = int(known[counts > 1][0])
         raise DataError(f"Dataset {name}: node ids occur twice, the first is {twice}.", "Give every node its own id.")
+    check_weights(graph, name)
     if graph.split is None:
         return graph
     _check_split(graph, graph.split, name)

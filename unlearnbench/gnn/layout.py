@@ -130,7 +130,8 @@ class Ragged(Layout):
         self._graphs = list(parts)
         self.sizes = [graph.num_nodes for graph in parts]
         edge_index = self._side_by_side([graph.edge_index for graph in parts])
-        super().__init__(len(parts), Matrices(edge_index, sum(self.sizes)), noise)
+        weight = _end_to_end([graph.edge_weight for graph in parts])
+        super().__init__(len(parts), Matrices(edge_index, sum(self.sizes), weight), noise)
         self._padded = self.edge_index.is_cuda if padded is None else padded
         self._buffered = buffered
         self._places: dict[tuple[int, ...], tuple[Tensor, int]] = {}
@@ -173,10 +174,10 @@ class Ragged(Layout):
     @cached_property
     def _gcn_of_sparse(self) -> sparse.SparseMatrix:
         """`gcn` for networks with sparse features, the identity for the others."""
-        parts = [
-            graph.edge_index if graph.sparse_rows is not None else graph.edge_index[:, :0] for graph in self._graphs
-        ]
-        return normalised(self._side_by_side(parts), self.num_rows)
+        count = [graph.num_edges if graph.sparse_rows is not None else 0 for graph in self._graphs]
+        edges = [graph.edge_index[:, :first] for graph, first in zip(self._graphs, count, strict=True)]
+        weights = [graph.weights_of(slice(first)) for graph, first in zip(self._graphs, count, strict=True)]
+        return normalised(self._side_by_side(edges), self.num_rows, _end_to_end(weights))
 
     def _side_by_side(self, edges: Sequence[Tensor]) -> Tensor:
         starts = accumulate(self.sizes, initial=0)
@@ -240,7 +241,8 @@ class Shared(Layout):
     """
 
     def __init__(self, graph: Graph, num_networks: int, matrices: Matrices | None = None) -> None:
-        super().__init__(num_networks, matrices or Matrices(graph.edge_index, graph.num_nodes), None)
+        own = matrices or Matrices(graph.edge_index, graph.num_nodes, graph.edge_weight)
+        super().__init__(num_networks, own, None)
         self.features = Features()
         self._graph = graph
 
@@ -276,7 +278,7 @@ class Shared(Layout):
         Returns:
             The rows, and a layout of them alone without edges, for layers that pass no messages.
         """
-        return rows[at], Shared(self._graph.cut_out(at, self.edge_index[:, :0]), self.num_networks)
+        return rows[at], Shared(self._graph.nodes_alone(at), self.num_networks)
 
     def graphs(self) -> Sequence[Graph]:
         """Return the one graph for each network."""
@@ -304,3 +306,9 @@ class Shared(Layout):
     def per_network(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Call the function once per network."""
         return self.join([function(*parts) for parts in zip(*(self.split(r, None) for r in rows), strict=True)])
+
+
+def _end_to_end(weights: Sequence[Tensor | None]) -> Tensor | None:
+    """Concatenate the edge weights of graphs of which all have some, or none."""
+    present = [each for each in weights if each is not None]
+    return torch.cat(present) if present else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -19,9 +20,14 @@ class Model(Component, ABC):
 
     The module that `build` returns has `embed(x, edge_index) -> [n, d]`, the output of the last
     message-passing layer, and `head(h) -> [n, C]`, the logits.
+
+    Attributes:
+        supports_edge_weight: Whether `embed` takes the weights of the edges, float32 [E], as a third argument where
+            edges have some; without it a graph with weights is refused.
     """
 
     kind = "model"
+    supports_edge_weight: ClassVar[bool] = False
 
     @abstractmethod
     def build(self, num_features: int, num_classes: int, generator: torch.Generator) -> nn.Module:
@@ -82,9 +88,14 @@ class Stack(nn.Module, ABC):
 
 
 class StackedModel(Component, ABC):
-    """A base model that builds a stack of S networks."""
+    """A base model that builds a stack of S networks.
+
+    Attributes:
+        supports_edge_weight: Whether its layers use the weights of edges; without it a graph with weights is refused.
+    """
 
     kind = "model"
+    supports_edge_weight: ClassVar[bool] = False
 
     @abstractmethod
     def stack(self, num_networks: int, num_features: int, num_classes: int) -> Stack:

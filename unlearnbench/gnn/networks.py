@@ -139,7 +139,7 @@ class Networks:
         """Evaluate all networks on one graph and yield the outputs of each in turn: [n, d] and [n, C]."""
         width = max(self._stack.embedding_size, 0) * graph.num_nodes
         at_once = min(max(_SHARED_NUMBERS // width, 1), self.num_networks) if width else self.num_networks
-        matrices = Matrices(graph.edge_index, graph.num_nodes)
+        matrices = Matrices(graph.edge_index, graph.num_nodes, graph.edge_weight)
         for networks in torch.arange(self.num_networks).split(at_once):
             part = self if len(networks) == self.num_networks else self._only(networks.tolist())
             yield from part._evaluate_shared(Shared(graph, len(networks), matrices), at)

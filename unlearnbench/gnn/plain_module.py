@@ -13,7 +13,13 @@ from unlearnbench.errors import RefusedError
 from unlearnbench.gnn.dropout import Noise
 from unlearnbench.gnn.layout import Layout
 from unlearnbench.gnn.models import Stack
+from unlearnbench.graph import Graph
 from unlearnbench.seeds import seed
+
+
+def _inputs(graph: Graph) -> list[Tensor]:
+    """Return what a module passes messages with: features, edges, and the weights of these if they have some."""
+    return [graph.x, graph.edge_index, *([] if graph.edge_weight is None else [graph.edge_weight])]
 
 
 @contextmanager
@@ -95,7 +101,7 @@ class PlainStack(Stack):
         """Evaluate each copy on its graph."""
         return layout.join(
             [
-                self._run(layout.noise, index, 0, module.embed, graph.x, graph.edge_index)
+                self._run(layout.noise, index, 0, module.embed, *_inputs(graph))
                 for index, (module, graph) in enumerate(zip(self.copies, layout.graphs(), strict=True))
             ]
         )

@@ -24,8 +24,8 @@ class NeighbourSampler:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         source, target = graph.edge_index
-        order = torch.argsort(target, stable=True)
-        self._sources = source[order]
+        self._order = torch.argsort(target, stable=True)
+        self._sources = source[self._order]
         self._starts = row_starts(torch.bincount(target, minlength=graph.num_nodes))
         # Position of each node in the current batch, -1 outside it; reset after each.
         self._place = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=source.device)
@@ -44,12 +44,13 @@ class NeighbourSampler:
         nodes = self._reached(seeds, fanouts, generator)
         self._place[nodes] = torch.arange(len(nodes), device=nodes.device)
         try:
-            source, target = self._incoming(nodes)
-            source = self._place[source]
+            entries, target = self._incoming(nodes)
+            source = self._place[self._sources[entries]]
         finally:
             self._place[nodes] = -1
         inside = source >= 0
-        return self.graph.cut_out(nodes, torch.stack([source[inside], target[inside]]))
+        weight = self.graph.weights_of(self._order[entries[inside]])
+        return self.graph.cut_out(nodes, torch.stack([source[inside], target[inside]]), weight)
 
     def batches(self, size: int, fanouts: Sequence[int], generator: torch.Generator) -> Iterator[tuple[Graph, int]]:
         """Yield batches of all nodes with a label in random order.
@@ -84,7 +85,8 @@ class NeighbourSampler:
 
     def _drawn(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> Tensor:
         """Draw neighbours of each node: those with the smallest random numbers, one per edge."""
-        source, owner = self._incoming(nodes)
+        entries, owner = self._incoming(nodes)
+        source = self._sources[entries]
         keys = torch.rand(len(source), generator=generator, dtype=torch.float64).to(source.device)
         # The random keys are below one, so that each node's edges stay together.
         order = torch.argsort(owner + keys)
@@ -94,7 +96,7 @@ class NeighbourSampler:
         return chosen
 
     def _incoming(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges into nodes: positions of their sources, and the index in `nodes` of their targets."""
+        """Return the edges into nodes, by their places in `_sources`, and the index in `nodes` of their targets."""
         entries, starts = row_entries(self._starts, nodes)
         owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), starts.diff())
-        return self._sources[entries], owner
+        return entries, owner

@@ -76,6 +76,7 @@ class SAGE(StackedModel):
     version = 1
     summary = "Two GraphSAGE layers of 64 with mean aggregation, MLP head."
     reference = "Hamilton, Ying and Leskovec, Inductive Representation Learning on Large Graphs, NeurIPS 2017"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes and dropout."""
@@ -94,6 +95,7 @@ class GIN(StackedModel):
     version = 1
     summary = "Two graph isomorphism layers of 64 (sum, two-layer MLP), MLP head."
     reference = "Xu, Hu, Leskovec and Jegelka, How Powerful are Graph Neural Networks?, ICLR 2019"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes and dropout."""
@@ -112,6 +114,8 @@ class MLP(StackedModel):
     version = 1
     summary = "Two linear layers of 64, MLP head: no graph, the control."
     reference = "Goodfellow, Bengio and Courville, Deep Learning, MIT Press 2016, chapter 6"
+    # Without messages a weight has no meaning: nothing of it is ignored.
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes and dropout."""
@@ -130,6 +134,7 @@ class JKNet(StackedModel):
     version = 1
     summary = "Three graph convolutions of 64, concatenated, a linear layer to 64, MLP head."
     reference = "Xu et al., Representation Learning on Graphs with Jumping Knowledge Networks, ICML 2018"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes and dropout."""
@@ -166,6 +171,7 @@ class APPNP(StackedModel):
     version = 1
     summary = "Two linear layers of 64, ten steps of personalised PageRank, MLP head."
     reference = "Gasteiger, Bojchevski and Günnemann, Predict then Propagate, ICLR 2019"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes, dropout and propagation."""
@@ -203,6 +209,7 @@ class SGC(StackedModel):
     version = 2
     summary = "Features propagated twice, one linear layer to 64, MLP head."
     reference = "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes, dropout and propagation."""
@@ -236,6 +243,7 @@ class GCN(StackedModel):
     version = 1
     summary = "Two graph convolutions of 64, MLP head."
     reference = "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017"
+    supports_edge_weight = True
 
     class Params(Sizes):
         """Sizes and dropout."""

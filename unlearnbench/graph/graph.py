@@ -1,31 +1,21 @@
-"""The immutable `Graph`: features, labels, edges and ids."""
+"""The immutable `Graph`: features, labels, edges with or without weights, and ids."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unlearnbench.errors import DataError
 from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
+from unlearnbench.graph.groups import edges_by_group
 from unlearnbench.graph.sparse_features import SparseRows, compressed, is_sparse_enough
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Ids of training, validation and test nodes, each int64 and ascending."""
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
-
-    def parts(self) -> dict[str, Tensor]:
-        """Return the three parts by the names that messages use."""
-        return {"training": self.train, "validation": self.val, "test": self.test}
+from unlearnbench.graph.split import Split
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +31,11 @@ class Graph:
         num_classes: How many classes there are, whether or not each occurs here.
         split: The split that a dataset comes with, if any; no subgraph has it, so that no
             method learns which nodes are validation or test nodes.
+        edge_weight: float32 [E], positive and finite, the weight of each column of `edge_index`; None: no edge
+            has a weight. The two directions of an undirected edge have one weight.
+
+    Raises:
+        ValueError: There are not as many weights as edges.
     """
 
     x: Tensor
@@ -49,6 +44,13 @@ class Graph:
     ids: Tensor
     num_classes: int
     split: Split | None = None
+    edge_weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        # Not by attribute: a graph that is watched would take that for a read.
+        edges, weight = self.__dict__["edge_index"], self.__dict__["edge_weight"]
+        if weight is not None and weight.shape != edges.shape[1:]:
+            raise ValueError(f"{list(weight.shape)} edge weights for {edges.shape[1]} edges.")
 
     @property
     def num_nodes(self) -> int:
@@ -110,7 +112,7 @@ class Graph:
         inside = new >= 0
         source, target = self.edge_index
         kept = torch.nonzero(inside[source] & inside[target]).squeeze(1)
-        return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]))
+        return self.cut_out(at, torch.stack([new[source[kept]], new[target[kept]]]), self.weights_of(kept))
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
         """Yield the subgraphs induced by several groups of nodes, in one pass over the edges.
@@ -131,43 +133,44 @@ class Graph:
         owner[at] = group.to(torch.int32)
         everywhere = torch.zeros(self.num_nodes, dtype=torch.bool, device=at.device)
         everywhere[shared] = True
-        both, of_group = self._edges_of(owner, everywhere)
+        both, of_group = edges_by_group(self.edge_index, owner, everywhere)
         new = torch.empty(self.num_nodes, dtype=torch.int64, device=at.device)
         for number in wanted:
             own = at[group == number]
             nodes = torch.cat([own, shared[owner[shared] != number]])
             new[nodes] = torch.arange(len(nodes), device=at.device)
             edges = torch.cat([both, of_group.get(number, both[:0])]).sort().values
-            yield self.cut_out(nodes, new[self.edge_index[:, edges]])
+            yield self.cut_out(nodes, new[self.edge_index[:, edges]], self.weights_of(edges))
 
-    def _edges_of(self, owner: Tensor, everywhere: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        """Return the edges between common nodes, and by group number the edges that this group alone has."""
-        source, target = self.edge_index
-        common_source, common_target = everywhere[source], everywhere[target]
-        of_edge = torch.where(common_source, owner[target], owner[source])
-        single = (of_edge >= 0) & (
-            common_source ^ common_target | ~(common_source | common_target) & (owner[source] == owner[target])
-        )
-        edges = torch.nonzero(single)[:, 0]
-        of_edge = of_edge[edges]
-        edges = edges[torch.argsort(of_edge, stable=True)]
-        counts = torch.bincount(of_edge)
-        return torch.nonzero(common_source & common_target)[:, 0], dict(enumerate(edges.split(counts.tolist())))
-
-    def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
+    def cut_out(self, at: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Graph:
         """Return a subgraph of some nodes with the given edges, in the order of `at`.
 
         Args:
             at: int64 [m], positions in this graph, all distinct.
             edge_index: int64 [2, E], positions in the subgraph.
+            edge_weight: float32 [E], their weights, from `weights_of`; None: this graph has none.
         """
-        y, ids = self.y[at], self.ids[at]
+        rest: dict[str, Any] = {
+            "y": self.y[at],
+            "edge_index": edge_index,
+            "ids": self.ids[at],
+            "num_classes": self.num_classes,
+        }
+        rest |= {"split": None, "edge_weight": edge_weight}
         if self.sparse_rows is None:
-            return Graph(self.x[at], y, edge_index, ids, self.num_classes)
+            return Graph(self.x[at], **rest)
         rows = self.sparse_rows.take(at)
         if not rows.is_sparse_enough():
-            return Graph(rows.dense(), y, edge_index, ids, self.num_classes)
-        return _ThinGraph.of(rows, y, edge_index, ids, self.num_classes)
+            return Graph(rows.dense(), **rest)
+        return _ThinGraph.of(rows, **rest)
+
+    def nodes_alone(self, at: Tensor) -> Graph:
+        """Return a subgraph of some nodes without any edge; `at` as for `cut_out`."""
+        return self.cut_out(at, self.edge_index[:, :0], self.weights_of(slice(0)))
+
+    def weights_of(self, columns: Tensor | slice) -> Tensor | None:
+        """Return the weights of some columns of `edge_index`; None if edges have none."""
+        return None if self.edge_weight is None else self.edge_weight[columns]
 
     def without(self, ids: Tensor) -> Graph:
         """Return the graph without these nodes and their incident edges."""
@@ -193,7 +196,7 @@ class Graph:
         Args:
             pairs: As for `copies`.
         """
-        return self.with_edges(self.edge_index[:, ~self.copies(pairs)])
+        return self.only_edges(~self.copies(pairs))
 
     def copies(self, pairs: Tensor) -> Tensor:
         """Return which columns of `edge_index` are copies of these edges, in either direction: bool [E].
@@ -208,21 +211,33 @@ class Graph:
         low, high = self.edge_index.min(dim=0).values, self.edge_index.max(dim=0).values
         return torch.isin(low * self.num_nodes + high, gone)
 
-    def extended(self, other: Graph, links: Tensor) -> Graph:
+    def extended(self, other: Graph, links: Tensor, link_weight: Tensor | None = None) -> Graph:
         """Return the graph with the nodes and edges of another after its own, and edges between the two.
 
         Args:
-            other: A graph without a node of this one.
+            other: A graph without a node of this one; its edges have weights if those of this one have.
             links: int64 [2, L], ids of source and target.
+            link_weight: float32 [L], their weights, if edges have weights.
         """
         ids = torch.cat([self.ids, other.ids])
         joined = Graph(torch.cat([self.x, other.x]), torch.cat([self.y, other.y]), links, ids, self.num_classes)
-        parts = [self.edge_index, other.edge_index + self.num_nodes, joined.positions(links)]
-        return replace(joined, edge_index=torch.cat(parts, dim=1))
+        edges = torch.cat([self.edge_index, other.edge_index + self.num_nodes, joined.positions(links)], dim=1)
+        weights = [each for each in (self.edge_weight, other.edge_weight, link_weight) if each is not None]
+        return replace(joined, edge_index=edges, edge_weight=torch.cat(weights) if weights else None)
 
-    def with_edges(self, edge_index: Tensor) -> Graph:
-        """Return the same nodes with other edges, int64 [2, E]."""
-        other = replace(self, edge_index=edge_index)
+    def only_edges(self, columns: Tensor) -> Graph:
+        """Return the same nodes with some of the edges: bool [E], or positions of columns of `edge_index`."""
+        return self.with_edges(self.edge_index[:, columns], self.weights_of(columns))
+
+    def with_edges(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> Graph:
+        """Return the same nodes with other edges, int64 [2, E], and the weights of these, float32 [E].
+
+        Raises:
+            ValueError: Edges have weights here and not there, or the reverse.
+        """
+        if (edge_weight is None) != (self.edge_weight is None):
+            raise ValueError("Either all edges have weights or none.")
+        other = replace(self, edge_index=edge_index, edge_weight=edge_weight)
         if "sparse_rows" in self.__dict__:
             # The features are the same, and so are their compressed rows.
             other.__dict__["sparse_rows"] = self.sparse_rows
@@ -237,26 +252,30 @@ class Graph:
         return other
 
     def without_labels(self) -> Graph:
-        """Return the same graph with every label -1."""
-        return Graph(self.x, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
+        """Return the same graph with every label -1, and without its split."""
+        return self._with(y=torch.full_like(self.y, -1), split=None)
 
     def to(self, device: torch.device) -> Graph:
         """Move every tensor to a device."""
         if device == self.ids.device:
             return self
-        return replace(
-            self,
-            x=self.x.to(device),
-            y=self.y.to(device),
-            edge_index=self.edge_index.to(device),
-            ids=self.ids.to(device),
-        )
+        weights = {} if self.edge_weight is None else {"edge_weight": self.edge_weight.to(device)}
+        edges = self.edge_index.to(device)
+        return self._with(device, y=self.y.to(device), edge_index=edges, ids=self.ids.to(device), **weights)
+
+    def _with(self, device: torch.device | None = None, **changes: Any) -> Graph:
+        """Return the graph with other values in some of its fields, and its features on a device, if one is named."""
+        return replace(self, x=self.x if device is None else self.x.to(device), **changes)
 
     def checksum(self) -> str:
-        """Hash every tensor: sha256 in hexadecimal, the same on every machine of one byte order."""
+        """Hash every tensor: sha256 in hexadecimal, the same on every machine of one byte order.
+
+        Weights count if there are some: a graph without has the digest that it had before there were weights.
+        """
         digest = hashlib.sha256()
         own = [] if self.split is None else [self.split.train, self.split.val, self.split.test]
-        for tensor in (self.x, self.y, self.edge_index, self.ids, *own):
+        weights = [] if self.edge_weight is None else [self.edge_weight]
+        for tensor in (self.x, self.y, self.edge_index, self.ids, *own, *weights):
             array = tensor.detach().cpu().contiguous().numpy()
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             # Its own memory: a copy of the edges of a large graph takes gigabytes.
@@ -273,13 +292,12 @@ class _ThinGraph(Graph):
     """
 
     @classmethod
-    def of(cls, rows: SparseRows, y: Tensor, edge_index: Tensor, ids: Tensor, num_classes: int) -> Graph:
-        """Create it from sparse rows; the other arguments are those of `Graph`."""
+    def of(cls, rows: SparseRows, **values: Any) -> Graph:
+        """Create it from sparse rows and values for all fields of `Graph` but `x`."""
         graph = object.__new__(cls)
         # Where cached properties keep their values: the rows are there, the dense features are not yet.
-        graph.__dict__.update(
-            sparse_rows=rows, y=y, edge_index=edge_index, ids=ids, num_classes=num_classes, split=None
-        )
+        graph.__dict__.update(sparse_rows=rows, **values)
+        graph.__post_init__()
         return graph
 
     @cached_property
@@ -297,17 +315,9 @@ class _ThinGraph(Graph):
         rows = self.sparse_rows
         return super().num_features if rows is None else rows.num_columns
 
-    def without_labels(self) -> Graph:
-        """Return the same graph with every label -1."""
+    def _with(self, device: torch.device | None = None, **changes: Any) -> Graph:
         rows = self.sparse_rows
         if rows is None:
-            return super().without_labels()
-        return self.of(rows, torch.full_like(self.y, -1), self.edge_index, self.ids, self.num_classes)
-
-    def to(self, device: torch.device) -> Graph:
-        """Move every tensor to a device."""
-        rows = self.sparse_rows
-        if rows is None or device == self.ids.device:
-            return super().to(device)
-        parts = (self.y.to(device), self.edge_index.to(device), self.ids.to(device))
-        return self.of(rows.to(device), *parts, self.num_classes)
+            return super()._with(device, **changes)
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "x"}
+        return self.of(rows if device is None else rows.to(device), **{**values, **changes})

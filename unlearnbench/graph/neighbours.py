@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unlearnbench.graph.edge_keys import pair_keys, unique_keys, without_loops
+from unlearnbench.graph.edge_keys import is_loop, pair_keys, unique_keys, without_loops
 
 if TYPE_CHECKING:
     from unlearnbench.graph.graph import Graph
+
+# Of `neighbour_weights`: three digits of each weight count.
+LARGEST_WEIGHT = 1000
 
 
 def row_starts(counts: Tensor) -> Tensor:
@@ -63,6 +66,27 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
     keys = both_directions(graph.edge_index, n)
     starts = torch.searchsorted(keys, torch.arange(n + 1, device=keys.device) * n)
     return starts, keys.remainder_(n)
+
+
+def neighbour_weights(graph: Graph) -> Tensor | None:
+    """Return the weight of each entry of `neighbours`, in whole numbers, so that sums have no rounding and ties stay.
+
+    It is the total weight of the edges between the two nodes in both directions, relative to the largest one.
+
+    Returns:
+        int64 [k], 1 to `LARGEST_WEIGHT`, on the graph's device; None: edges have no weights.
+    """
+    if graph.edge_weight is None:
+        return None
+    n, (source, target) = graph.num_nodes, graph.edge_index
+    keys = torch.cat([pair_keys(source, target, n), pair_keys(target, source, n)])
+    distinct, group = torch.unique(keys, return_inverse=True)
+    total = torch.zeros(len(distinct), dtype=torch.float64, device=keys.device)
+    total.index_add_(0, group, torch.cat([graph.edge_weight, graph.edge_weight]).to(torch.float64))
+    total = total[~is_loop(distinct, n)]
+    if not len(total):
+        return total.to(torch.int64)
+    return (total * (LARGEST_WEIGHT / total.max())).round().to(torch.int64).clamp(min=1)
 
 
 def hop_distance(edge_index: Tensor, origin: Tensor, most: int, directed: bool = False) -> Tensor:

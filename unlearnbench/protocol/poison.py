@@ -19,7 +19,7 @@ class Poison:
     The GraphRevoker paper (appendix "Unlearning Power") injects 100 nodes with a wrong label and 10 random edges each.
     It does not say what features an injected node has, nor relative to what its label is
     wrong: here it copies the features of a random training node and has any other label than
-    that node's.
+    that node's. Where edges have weights, each injected edge has that of a random edge.
 
     Args:
         nodes: Nodes injected; or training nodes that get the features of others.
@@ -65,12 +65,18 @@ def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generat
     source = torch.repeat_interleave(torch.arange(poison.nodes), poison.edges) + graph.num_nodes
     ids = torch.arange(poison.nodes) + int(graph.ids.max()) + 1
     edges = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
+    weight = graph.edge_weight
+    if weight is not None:
+        known = weight if len(weight) else weight.new_ones(1)
+        drawn = known[torch.randint(len(known), (len(source),), generator=generator)]
+        weight = torch.cat([weight, drawn, drawn])
     poisoned = Graph(
         torch.cat([graph.x, graph.x[copied]]),
         torch.cat([graph.y, y]),
         torch.cat([graph.edge_index, edges], dim=1),
         torch.cat([graph.ids, ids]),
         graph.num_classes,
+        edge_weight=weight,
     )
     return poisoned, ids
 

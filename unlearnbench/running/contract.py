@@ -86,7 +86,8 @@ def _tensors(graph: Graph) -> list[Tensor]:
     # Computed here if need be: a method that is the first to ask for them must not seem to change the graph.
     rows = graph.sparse_rows
     features = [graph.x] if rows is None else [rows.starts, rows.columns, rows.values]
-    return [*features, graph.y, graph.edge_index, graph.ids]
+    weights = [] if graph.edge_weight is None else [graph.edge_weight]
+    return [*features, graph.y, graph.edge_index, graph.ids, *weights]
 
 
 def _agrees(value: Graph | Tensor) -> bool:

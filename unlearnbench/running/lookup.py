@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unlearnbench.component import Spec, canonical_json
-from unlearnbench.datasets.base import describe, load_graph
+from unlearnbench.datasets.base import ONE_WAY, describe, edge_statistics, load_graph
 from unlearnbench.datasets.own.held import held
 from unlearnbench.datasets.raw import offline
 from unlearnbench.errors import DataError, MissingDataError, UsageError
@@ -21,9 +21,12 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.registry.session import REMEDY
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
+from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.settings import unknown_setting
 
 REFERENCE = "retrain"
+ALL = "all"
+"""Among the names of methods: every one that fits."""
 
 
 def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -42,11 +45,14 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
 def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     """Look the methods of a run up, what they are compared with in front; `num_shards` goes to those that have shards.
 
+    The name `all` stands for every method that `fitting_methods` returns.
+
     Raises:
         UsageError: An unknown name or parameter, a number of shards that reaches no method, or an alias that two
             methods have; or a method with two.
     """
-    brackets = config.brackets(config.methods)
+    fitting = fitting_methods(config, catalogue)[0] if ALL in config.methods else []
+    brackets = config.brackets([name for one in config.methods for name in (fitting if one == ALL else [one])])
     specs = [_with_option(catalogue, "unlearner", bracket, "num_shards", config.num_shards) for bracket in brackets]
     reached = config.num_shards is None or any(
         hasattr(spec.innermost().params, "num_shards") and not _sets(bracket, "num_shards")
@@ -61,6 +67,33 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     if specs and config.reference:
         specs = [resolve(catalogue, "unlearner", REFERENCE), *references_of(specs, catalogue), *specs]
     return without_duplicates(specs)
+
+
+def fitting_methods(config: RunConfig, catalogue: Catalogue) -> tuple[list[str], list[str]]:
+    """Find the methods that `all` stands for: those that need nothing more and fit the request, setting and a model.
+
+    Returns:
+        Their names, and a reason for each that is left out.
+    """
+    models = {spec.name for spec in chosen_models(config, catalogue)}
+    names, left_out = [], []
+    for name in catalogue.names("unlearner"):
+        try:
+            spec = resolve(catalogue, "unlearner", name)
+            check_requirements([spec])
+        except UsageError as error:
+            left_out.append(f"{name}: {error.message}")
+            continue
+        cls = spec.innermost().cls
+        if config.forget_kind not in cls.forgets:
+            left_out.append(f"{name} does not forget {config.forget_kind}s.")
+        elif config.setting not in settings_of(spec):
+            left_out.append(f"{name} does not support the {config.setting} setting.")
+        elif cls.models is not None and not cls.models & models:
+            left_out.append(f"{name} is for the model {' or '.join(sorted(cls.models))}.")
+        else:
+            names.append(name)
+    return names, left_out
 
 
 def _aliased(methods: Sequence[Spec]) -> list[Spec]:
@@ -181,8 +214,10 @@ def load_graphs(
             except MissingDataError as error:
                 missing.append(error)
                 continue
-            name = dataset.recorded_name(dataset.params)
-            notices += [f"{name}: {line}" for line in (describe(graphs[spec.label]), *dataset.notes)]
+            name, kinds = dataset.recorded_name(dataset.params), edge_statistics(graphs[spec.label])
+            one_way = [ONE_WAY] if kinds["directed"] and hasattr(spec.params, "undirected") else []
+            lines = [describe(graphs[spec.label], kinds), *dataset.notes, *one_way]
+            notices += [f"{name}: {line}" for line in lines]
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:
@@ -192,7 +227,7 @@ def load_graphs(
 
 
 def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
-    """Check that every request and every number of shards fits its graph, and every method a model.
+    """Check that every request, number of shards, method and model fits its graph, and every method a model.
 
     Raises:
         UsageError: One does not; names method and dataset.
@@ -207,6 +242,7 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
             except UsageError as error:  # the protocol does not know the name of a graph
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
+        check_edge_weights(graph, cell.dataset_label, cell.model, cell.method)
         kind = cell.protocol.forget.kind
         if kind not in cell.method.innermost().cls.forgets:
             raise UsageError(f"{cell.method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")

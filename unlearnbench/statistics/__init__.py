@@ -16,21 +16,25 @@ from unlearnbench.statistics.paired import (
     equivalence,
     prediction_interval,
 )
+from unlearnbench.statistics.ranks import MeanRanks, critical_difference, mean_ranks
 from unlearnbench.statistics.trend import Trend, page_trend
 
 __all__ = [
     "ALPHA",
     "Energy",
     "Equivalence",
+    "MeanRanks",
     "Paired",
     "Permutation",
     "Prediction",
     "Trend",
     "corrected_paired_t",
+    "critical_difference",
     "detectable_difference",
     "energy_statistic",
     "equivalence",
     "holm",
+    "mean_ranks",
     "page_trend",
     "permutation_test",
     "prediction_interval",

@@ -153,7 +153,8 @@ class Task:
         """
         if self.surroundings is None:
             return self.graph
-        return self.graph.extended(self.surroundings.graph, self.surroundings.links)
+        around = self.surroundings
+        return self.graph.extended(around.graph, around.links, around.link_weight)
 
     def parts(self, ids: Tensor, shard: Tensor, wanted: Sequence[int]) -> Iterator[Graph]:
         """Yield the graphs to train on for some shards: their nodes and, after them, those of `surroundings`.

@@ -1,6 +1,6 @@
 """What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
-from unlearnbench.graph.neighbours import hop_distance, neighbours, row_entries, row_starts
+from unlearnbench.graph.neighbours import hop_distance, neighbour_weights, neighbours, row_entries, row_starts
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 from unlearnbench.unlearning.importance import importance
@@ -52,6 +52,7 @@ __all__ = [
     "influence_step",
     "log_of_mean",
     "minimised",
+    "neighbour_weights",
     "neighbours",
     "of_member",
     "propagated",

@@ -12,6 +12,7 @@ from torch_geometric.utils import add_remaining_self_loops, degree
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import sparse
+from unlearnbench.gnn.matrices import weighted_degree
 from unlearnbench.graph import Graph
 from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
@@ -40,16 +41,22 @@ def propagated(graph: Graph, steps: int, normalisation: Normalisation, at: Tenso
     """Scale every node's features to length 1 and average them over neighbours, node included: float64 [n, F].
 
     Args:
-        graph: A node's scaling depends on the node alone.
+        graph: A node's scaling depends on the node alone. Weights of edges count in the average and in degrees; a
+            node's loop has weight 1, unless it has one of its own.
         steps: Number of propagations.
         normalisation: `mean`: D^-1 (A + I), which keeps rows no longer than 1. `symmetric`: D^-1/2 (A + I) D^-1/2.
         at: int64 [m], positions of the nodes whose rows are wanted; only nodes within `steps` of them are
             computed. None: all.
     """
-    edges, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
+    own = None if graph.edge_weight is None else graph.edge_weight.to(torch.float64)
+    edges, own = add_remaining_self_loops(graph.edge_index, own, fill_value=1.0, num_nodes=graph.num_nodes)
     source, target = edges
-    count = degree(target, graph.num_nodes, dtype=torch.float64)
+    if own is None:
+        count = degree(target, graph.num_nodes, dtype=torch.float64)
+    else:
+        count = weighted_degree(target, graph.num_nodes, own)
     weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
+    weight = weight if own is None else weight * own
     if at is None:
         x = graph.x
     else:

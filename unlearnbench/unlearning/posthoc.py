@@ -25,6 +25,8 @@ class PostHoc(Unlearner):
     """
 
     claim = Claim.APPROXIMATE
+    # Networks use weights as their model does; an update that looks at edges itself must, or say False.
+    supports_edge_weight = True
 
     def fit(self, task: Task) -> None:
         """Train one network on all training nodes, with the same bits as Retrain's."""

@@ -54,6 +54,7 @@ class Sharded(Unlearner):
     named_by_parts = True
     forgets = frozenset({"node", "edge", "feature"})
     settings = frozenset({"inductive", "transductive"})
+    supports_edge_weight = True
 
     class Params(ComponentParams):
         """Number of shards, partitioner and aggregator."""

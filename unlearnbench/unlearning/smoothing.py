@@ -8,6 +8,7 @@ from torch.nn import functional
 from torch_geometric.utils import degree
 
 from unlearnbench.gnn import sparse
+from unlearnbench.gnn.matrices import weighted_degree
 from unlearnbench.graph.neighbours import hop_distance
 
 
@@ -19,6 +20,7 @@ def smooth(
     share: float,
     rounds: int,
     targets: Tensor | None = None,
+    edge_weight: Tensor | None = None,
 ) -> Tensor:
     """Smooth predictions over the edges of a graph (Huang et al., Correct and Smooth, ICLR 2021, equation 6).
 
@@ -34,18 +36,26 @@ def smooth(
         rounds: Number of rounds: a node is influenced by nodes within that many hops.
         targets: int64 [t], positions of the nodes to return; only the edges of their neighbourhood are used.
             Default: all nodes.
+        edge_weight: float [E], the entries of A; None: all 1.
 
     Returns:
         float [t, C], rows that sum to 1.
     """
     truth = probabilities.clone()
     truth[anchors] = functional.one_hot(anchor_labels, probabilities.shape[1]).to(truth.dtype)
-    scale = degree(edge_index[1], len(truth), dtype=truth.dtype).clamp(min=1).rsqrt()
+    weight = None if edge_weight is None else edge_weight.to(truth.dtype)
+    if weight is None:
+        scale = degree(edge_index[1], len(truth), dtype=truth.dtype).clamp(min=1).rsqrt()
+    else:
+        total = weighted_degree(edge_index[1], len(truth), weight)
+        scale = torch.where(total > 0, total, 1.0).rsqrt()
     wanted = torch.arange(len(truth), device=truth.device) if targets is None else targets
     if targets is not None:
-        truth, scale, edge_index, wanted = _neighbourhood(truth, scale, edge_index, targets, rounds)
+        truth, scale, edge_index, wanted, inside = _neighbourhood(truth, scale, edge_index, targets, rounds)
+        weight = None if weight is None else weight[inside]
     source, target = edge_index
-    matrix = sparse.from_edges(edge_index, len(truth), share * scale[source] * scale[target])
+    entries = share * scale[source] * scale[target]
+    matrix = sparse.from_edges(edge_index, len(truth), entries if weight is None else entries * weight)
     smoothed = truth
     for _ in range(rounds):
         smoothed = matrix @ smoothed + (1 - share) * truth
@@ -55,13 +65,16 @@ def smooth(
 
 def _neighbourhood(
     truth: Tensor, scale: Tensor, edge_index: Tensor, targets: Tensor, hops: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the rows, scales and edges that reach the targets within some hops, and the targets' new positions."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return the rows, scales and edges that reach the targets within some hops.
+
+    Then the targets' new positions, and which edges these are: bool [E].
+    """
     origin = torch.zeros(len(truth), dtype=torch.bool, device=truth.device)
     origin[targets] = True
     distance = hop_distance(edge_index.flip(0), origin, hops, directed=True)
     nodes = torch.nonzero(distance <= hops)[:, 0]
     new = torch.empty(len(truth), dtype=torch.int64, device=truth.device)
     new[nodes] = torch.arange(len(nodes), device=truth.device)
-    edges = edge_index[:, distance[edge_index[1]] < hops]
-    return truth[nodes], scale[nodes], new[edges], new[targets]
+    inside = distance[edge_index[1]] < hops
+    return truth[nodes], scale[nodes], new[edge_index[:, inside]], new[targets], inside

@@ -74,7 +74,7 @@ def test_row_numbers_under_any_heading_are_no_feature(heading: str, tmp_path: Pa
         ("edges", written(EDGES[["target", "source"]]), "the source of an edge is 'source'"),
         ("edges", written(PLAIN_EDGES), "the source of an edge is 'a'"),
         ("edges", written(EDGES.rename(columns={"target": "b"})), "the target of an edge is 'b'"),
-        ("edges", written(EDGES.assign(weight=2)), "edges.csv: ignored: weight."),
+        ("edges", written(EDGES.assign(weight=2)), "edges.csv: ignored: weight (weighted=true uses it)."),
         ("edges", written(EDGES.assign(Id=7)[["Id", "source", "target"]]), "edges.csv: ignored: Id."),
         ("labels", written(LABELS[["label", "id"]]), "the node's id is 'id', the label is 'label'"),
         ("labels", written(LABELS.rename(columns={"label": "topic"})), "the label is 'topic'"),

@@ -118,28 +118,30 @@ def check_counterfactual(unlearned: Run, counterfactual: Run | str, trials: Tria
 
 
 def check_content(unlearned: Run, trials: Trials, name_parts: bool) -> Check:
-    """(b2) Whether the result would be the same if D had other features, labels and edges.
+    """(b2) Whether the result would be the same if D had other features, labels and edges; of edges: other weights.
 
     If not, and if `name_parts`, up to three more runs find on which of the three it depends.
     """
-    if trials.of_edges:
+    if trials.of_edges and trials.subject.graph.edge_weight is None:
         return Check("content", None, "an edge has no content but its ends")
-    of_features = trials.request.kind == "feature"
-    differs = outcome(partial(_with_exchanged, trials, ["features"] if of_features else CONTENT), unlearned)
+    of_nodes = trials.request.kind == "node"
+    what = {"node": "content", "edge": "weights", "feature": "features"}[trials.request.kind]
+    differs = outcome(partial(_with_exchanged, trials, CONTENT if of_nodes else [what]), unlearned)
     if not differs:
         return Check("content", True)
-    what = "features" if of_features else "content"
-    if name_parts and not of_features:
+    if name_parts and of_nodes:
         parts = [part for part in CONTENT if outcome(partial(_with_exchanged, trials, [part]), unlearned)]
         what = " and ".join([*[", ".join(parts[:-1])] * (len(parts) > 1), *parts[-1:]]) or "content as a whole"
-    return make_check("content", [f"still depends on the {what} of forgotten nodes"], differs)
+    forgotten = "edges" if trials.of_edges else "nodes"
+    return make_check("content", [f"still depends on the {what} of forgotten {forgotten}"], differs)
 
 
 def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
     """Return the training graph with other content for the nodes of D; ids and all else are unchanged.
 
     `features`: those of other training nodes; where D are features, in their columns alone. `labels`: another
-    class for each. `edges`: as many, at least one, to other retained nodes.
+    class for each. `edges`: as many, at least one, to other retained nodes, with weights of other edges. `weights`:
+    of D, which are edges, twice what they are.
     """
     graph, request, ids = trials.subject.train_graph, trials.request, trials.request.nodes
     rng = seeds.generator(trials.task().seed, "audit", "exchanged")
@@ -148,7 +150,7 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
     gone[at] = True
     # Features of all nodes may be forgotten.
     others = torch.nonzero(~gone if not bool(gone.all()) else gone)[:, 0]
-    x, y, edges = graph.x.clone(), graph.y.clone(), graph.edge_index.cpu()
+    x, y, edges, weight = graph.x.clone(), graph.y.clone(), graph.edge_index.cpu(), graph.edge_weight
     drawn = others[torch.randint(len(others), (len(at),), generator=rng)]
     step = torch.randint(1, max(graph.num_classes, 2), (len(at),), generator=rng)
     if "features" in parts:
@@ -165,7 +167,13 @@ def exchanged(trials: Trials, parts: Collection[str]) -> Graph:
         ]
         new = torch.cat(pairs, dim=1)
         edges = torch.cat([edges[:, ~touches], new, new.flip(0)], dim=1)
-    return Graph(x, y, edges.to(graph.edge_index.device), graph.ids, graph.num_classes)
+        if weight is not None:
+            known = weight if len(weight) else weight.new_ones(1)
+            given = known[torch.randint(len(known), (new.shape[1],), generator=rng).to(weight.device)]
+            weight = torch.cat([weight[~touches.to(weight.device)], given, given])
+    if "weights" in parts and weight is not None:
+        weight = torch.where(graph.copies(request.ids), 2 * weight, weight)
+    return Graph(x, y, edges.to(graph.edge_index.device), graph.ids, graph.num_classes, edge_weight=weight)
 
 
 def _with_exchanged(trials: Trials, parts: Sequence[str]) -> Run:

@@ -15,7 +15,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task
 
-_READ = ("x", "y", "edge_index")
+_READ = ("x", "y", "edge_index", "edge_weight")
 _NAMED = 5
 WithGraph = TypeVar("WithGraph", Task, Query)
 
@@ -96,20 +96,25 @@ class WatchedGraph(Graph):
         with self.log.section(""):
             return watched(super().induced(ids), self.log)
 
-    def cut_out(self, at: Tensor, edge_index: Tensor) -> Graph:
+    def cut_out(self, at: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Graph:
         """Return a subgraph with given edges, watched."""
         with self.log.section(""):
-            return watched(super().cut_out(at, edge_index), self.log)
+            return watched(super().cut_out(at, edge_index, edge_weight), self.log)
+
+    def nodes_alone(self, at: Tensor) -> Graph:
+        """Return a subgraph without edges, watched."""
+        with self.log.section(""):
+            return super().nodes_alone(at)
 
     def parts(self, ids: Tensor, group: Tensor, wanted: Sequence[int], common: Tensor | None = None) -> Iterator[Graph]:
         """Yield the subgraphs of groups, watched; made all at once, so that reads between them are recorded."""
         with self.log.section(""):
             return iter(list(super().parts(ids, group, wanted, common)))
 
-    def extended(self, other: Graph, links: Tensor) -> Graph:
+    def extended(self, other: Graph, links: Tensor, link_weight: Tensor | None = None) -> Graph:
         """Return the graph with another after it, watched."""
         with self.log.section(""):
-            return watched(super().extended(other, links), self.log)
+            return watched(super().extended(other, links, link_weight), self.log)
 
     def without_labels(self) -> Graph:
         """Return the same graph with every label -1, watched."""

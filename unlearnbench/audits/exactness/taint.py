@@ -62,7 +62,8 @@ class Search:
             if _digest(tensor) in self.known:
                 continue
             if tensor.is_floating_point() and bool(torch.isnan(tensor).any()):
-                self.marked.append(f"{path} (features)")
+                what = "features" if self.graph.edge_weight is None else "features or weights"
+                self.marked.append(f"{path} ({what})")
             elif tensor.dtype in (torch.int64, torch.int32) and bool((tensor == label).any()):
                 self.marked.append(f"{path} (labels)")
             elif nodes := [node for node, row in rows.items() if contains_row(tensor, row)]:
@@ -90,9 +91,9 @@ def held(root: Any) -> Iterator[tuple[str, Tensor]]:
 def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) -> Check:
     """(c) Mark x and y of D just before the request: the result must be the same and hold nothing marked.
 
-    Tensors are also compared with those that a run without D holds, whose digests are `known`: this
-    finds copies and whatever was computed from them. Only if that run is `exact`, deploying the same
-    bits, are tensors that merely differ informative.
+    Where edges have weights, those of its edges are marked too. Tensors are also compared with those that a run
+    without D holds, whose digests are `known`: this finds copies and whatever was computed from them. Only if that run
+    is `exact`, deploying the same bits, are tensors that merely differ informative.
     """
     search = Search(trials.subject.train_graph, trials.losers, set())
 
@@ -116,7 +117,9 @@ def check_taint(unlearned: Run, trials: Trials, known: set[str], exact: bool) ->
 def _marked(trials: Trials, known: list[str]) -> dict[str, Any]:
     """Make the run whose data of D is overwritten, and search the method after the request and after all queries."""
     truth = trials.subject.train_graph
-    own = Graph(truth.x.clone(), truth.y.clone(), truth.edge_index.clone(), truth.ids.clone(), truth.num_classes)
+    weight = None if truth.edge_weight is None else truth.edge_weight.clone()
+    x, y, edges, ids = (each.clone() for each in (truth.x, truth.y, truth.edge_index, truth.ids))
+    own = Graph(x, y, edges, ids, truth.num_classes, edge_weight=weight)
     search = Search(truth, trials.losers, set(known))
     run = trials.unlearned(own, spoil=lambda graph: overwrite(graph, trials.request), inspect=search)
     return {"run": run.plain(), "paths": [search.marked, search.copies, search.others]}
@@ -125,10 +128,14 @@ def _marked(trials: Trials, known: list[str]) -> dict[str, Any]:
 def overwrite(graph: Graph, request: Request) -> None:
     """Overwrite, in place, the features of nodes with NaN and their labels with `unused_label`; or features alone.
 
-    On CUDA labels stay: a wrong one ends the process there.
+    Edges that go have the weight NaN, if they have weights. On CUDA labels stay: a wrong one ends the process there.
     """
     if request.kind == "feature":
         graph.x.masked_fill_(request.feature_mask(graph), torch.nan)
+    if graph.edge_weight is not None and request.kind != "feature":
+        ends = graph.ids[graph.edge_index]
+        goes = graph.copies(request.ids) if request.kind == "edge" else torch.isin(ends, request.ids).any(dim=0)
+        graph.edge_weight.masked_fill_(goes, torch.nan)
     if request.kind != "node":
         return
     at = graph.positions(request.ids)

@@ -74,10 +74,8 @@ def check_edge_shape(edge_index: Tensor, y: Tensor) -> None:
     raise DataError(f"edge_index has shape {shape}, expected [2, E].", what)
 
 
-def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
+def edge_columns(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Make the columns of `edge_index`, int64 [2, E], of whole numbers; an empty one may be of any type.
-
-    With `undirected`, the reverse of every edge that lacks it is added, and duplicates are dropped.
 
     Raises:
         DataError: Numbers that are not whole, or that are no positions of nodes.
@@ -95,11 +93,14 @@ def edge_columns(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor
             f" but there are {num_nodes} nodes.",
             "edge_index holds positions, rows of x and y, not ids.",
         )
-    if undirected:
-        keys = [pair_keys(edges[0], edges[1], num_nodes), pair_keys(edges[1], edges[0], num_nodes)]
-        both = unique_keys(torch.cat(keys))
-        edges = torch.stack([both // num_nodes, both % num_nodes])
     return edges.contiguous()
+
+
+def both_directions(edges: Tensor, num_nodes: int) -> Tensor:
+    """Add the reverse of every edge that lacks it, and drop duplicates: int64 [2, E]."""
+    keys = [pair_keys(edges[0], edges[1], num_nodes), pair_keys(edges[1], edges[0], num_nodes)]
+    both = unique_keys(torch.cat(keys))
+    return torch.stack([both // num_nodes, both % num_nodes])
 
 
 def node_features(x: Tensor | None, edge_index: Tensor, num_nodes: int, features: Features) -> Tensor:

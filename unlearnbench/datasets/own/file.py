@@ -8,11 +8,12 @@ from typing import Any, Literal
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench.component import ComponentParams, location
+from unlearnbench.component import ComponentParams, later, location
 from unlearnbench.datasets.base import Dataset
 from unlearnbench.datasets.checks import checked_graph
 from unlearnbench.datasets.own.arrays import (
     Features,
+    both_directions,
     check_edge_shape,
     class_labels,
     edge_columns,
@@ -21,8 +22,9 @@ from unlearnbench.datasets.own.arrays import (
     number_of_classes,
     odd_classes,
 )
+from unlearnbench.datasets.own.edge_weights import OPTION, both_ways, edge_weights
 from unlearnbench.datasets.own.held import held
-from unlearnbench.datasets.own.reading import ARRAYS, check_complete, read_graph_file, tensors_by_name
+from unlearnbench.datasets.own.reading import ARRAYS, WEIGHT, check_complete, read_graph_file, tensors_by_name
 from unlearnbench.datasets.own.splits import PARTS, own_split, split_masks
 from unlearnbench.datasets.own.tensors import plain_values
 from unlearnbench.errors import DataError, UsageError
@@ -55,6 +57,7 @@ class File(Dataset):
             "given", description="The file's, the number of edges that end in a node, or 1 for all."
         )
         undirected: bool = Field(False, description="Add the reverse of every edge and drop duplicates.")
+        weighted: bool = later(False, "Use the weights of edges: edge_weight, or the column weight of edges.csv.")
 
     @classmethod
     def recorded_name(cls, params: Any) -> str:
@@ -67,7 +70,7 @@ class File(Dataset):
         at_hand = held(self.params.path)
         if at_hand is not None:
             return self.of_value(at_hand, self.recorded_name(self.params))
-        found, notes = read_graph_file(self._path())
+        found, notes = read_graph_file(self._path(), self._names)
         graph = self._checked(found, self.recorded_name(self.params))
         self.notes = [*notes, *self.notes]
         return graph
@@ -83,7 +86,7 @@ class File(Dataset):
             DataError: As `load`.
             UsageError: There are several splits and none was chosen, or one that is not there.
         """
-        found = tensors_by_name(data, "The data")
+        found = tensors_by_name(data, "The data", self._names)
         check_complete(found, "The data")
         return self._checked(found, name, is_ours=False)
 
@@ -93,6 +96,11 @@ class File(Dataset):
         except UsageError as error:
             raise type(error)(f"Dataset {name}: {error.message}", error.hint) from None
         return checked_graph(graph, name)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names of what is used."""
+        return (*ARRAYS, WEIGHT) if self.params.weighted else ARRAYS
 
     def presence(self, root: Path) -> str:
         """Report whether the path exists."""
@@ -115,14 +123,20 @@ class File(Dataset):
             raise DataError(f"{self.params.path}: there is no such user.", "Write the whole path.") from None
 
     def _graph(self, found: dict[str, Any], is_ours: bool) -> Graph:
-        ignored = sorted(key for key in found if key not in ARRAYS and key not in PLAIN)
+        ignored = sorted(key for key in found if key not in self._names and key not in PLAIN)
+        ignored = [f"{key} ({OPTION} uses it)" if key == WEIGHT else key for key in ignored]
         check_edge_shape(found["edge_index"], found["y"])
-        found = {key: plain_values(key, found[key]) for key in ARRAYS if found.get(key) is not None}
+        found = {key: plain_values(key, found[key]) for key in self._names if found.get(key) is not None}
         if not is_ours:
             found = {key: value.clone() if isinstance(value, Tensor) else value for key, value in found.items()}
         y, notes = class_labels(found["y"])
         self.notes = [*([f"ignored: {', '.join(ignored)}."] if ignored else []), *notes]
-        edge_index = edge_columns(found["edge_index"], len(y), self.params.undirected)
+        edge_index = edge_columns(found["edge_index"], len(y))
+        weight = edge_weights(found.get(WEIGHT), edge_index.shape[1]) if self.params.weighted else None
+        if self.params.undirected and weight is not None:
+            edge_index, weight = both_ways(edge_index, weight, len(y))
+        elif self.params.undirected:
+            edge_index = both_directions(edge_index, len(y))
         x = node_features(found.get("x"), edge_index, len(y), self.params.features)
         ids = node_ids(found.get("ids"), len(y))
         parts = {} if self.params.split == "folds" else {name: found[name] for name in PARTS if name in found}
@@ -132,4 +146,4 @@ class File(Dataset):
             self.notes.append("its split has no validation nodes: validation scores are empty.")
         count = number_of_classes(found.get("num_classes"), y)
         self.notes += odd_classes(y, count)
-        return Graph(x, y, edge_index, ids, count, split)
+        return Graph(x, y, edge_index, ids, count, split, weight)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unlearnbench.datasets.own.edge_weights import OPTION
 from unlearnbench.errors import DataError
 
 # Compared without case, spaces and punctuation: `Node ID` is `nodeid`.
@@ -47,6 +48,7 @@ ID = Role("the node's id", _IDS, "id")
 CLASS = Role("the label", _CLASSES, "label")
 SOURCE = Role("the source of an edge", _SOURCES, "source")
 TARGET = Role("the target of an edge", _TARGETS, "target")
+WEIGHT = Role("the weight of an edge", _WEIGHTS, "weight")
 
 
 @dataclass
@@ -105,7 +107,12 @@ def choose_columns(
         _check_features(path, headings, plain, result, blank)
         others = numbers
     if others:
-        ignored = (headings[at] if at not in blank else f"column {at + 1}, which has no heading" for at in others)
+        ignored = [headings[at] if at not in blank else f"column {at + 1}, which has no heading" for at in others]
+        if TARGET in roles:
+            of_weights = [plain[at] in _WEIGHTS for at in others]
+            ignored = [
+                f"{one} ({OPTION} uses it)" if yes else one for one, yes in zip(ignored, of_weights, strict=True)
+            ]
         result.notes.append(f"{path.name}: ignored: {', '.join(ignored)}.")
     return result
 

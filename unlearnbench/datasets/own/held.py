@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from unlearnbench.datasets.own.reading import ARRAYS, check_complete, tensors_by_name
+from unlearnbench.datasets.own.reading import ARRAYS, WEIGHT, check_complete, tensors_by_name
 from unlearnbench.datasets.own.tensors import plain_values
 from unlearnbench.errors import UsageError
 from unlearnbench.graph.digest import update
@@ -17,8 +18,13 @@ from unlearnbench.graph.digest import update
 _held: dict[str, dict[str, Any]] = {}
 
 
-def hold(data: Any, name: str = "") -> str:
-    """Copy a PyG `Data` or a dictionary of tensors and keep it under a name, by default one that its values give.
+def hold(data: Any, name: str = "", weighted: bool = False) -> str:
+    """Copy a PyG `Data` or a dictionary of tensors and keep it under a name.
+
+    Args:
+        data: The data.
+        name: The name; by default one that the values give that are used.
+        weighted: Whether the weights of edges are used.
 
     Raises:
         DataError: It is neither, or has no labels or edges.
@@ -31,7 +37,7 @@ def hold(data: Any, name: str = "") -> str:
     # Tensors with a history cannot be copied.
     bare = {key: value.detach() if isinstance(value, Tensor) else value for key, value in tensors.items()}
     tensors = copy.deepcopy(bare)
-    name = name or f"data-{_digest(tensors)[:8]}"
+    name = name or f"data-{_digest(tensors, (*ARRAYS, WEIGHT) if weighted else ARRAYS)[:8]}"
     _held[name] = tensors
     return name
 
@@ -41,9 +47,9 @@ def held(name: str) -> dict[str, Any] | None:
     return _held.get(name)
 
 
-def _digest(tensors: dict[str, Any]) -> str:
+def _digest(tensors: dict[str, Any], names: Sequence[str]) -> str:
     digest = hashlib.sha256()
-    for key in sorted(set(tensors) & set(ARRAYS)):
+    for key in sorted(set(tensors) & set(names)):
         value = plain_values(key, tensors[key])
         if isinstance(value, Tensor):
             update(digest, value, key)

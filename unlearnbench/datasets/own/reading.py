@@ -6,7 +6,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from unlearnbench.errors import DataError
 from unlearnbench.records.files import wrong_checksum
 
 ARRAYS = ("x", "y", "edge_index", "ids", *PARTS, "num_classes")
+# Used where it is asked for.
+WEIGHT = "edge_weight"
 
 
 def _cache(*_: Any) -> dict[Any, Any]:
@@ -68,11 +70,15 @@ MAPPED_FROM = 2**28
 _GLOBAL = re.compile(r"GLOBAL ([A-Za-z_]\w*(?:\.\w+)+)")
 
 
-def read_graph_file(path: Path) -> tuple[dict[str, Any], list[str]]:
+def read_graph_file(path: Path, names: Sequence[str] = ARRAYS) -> tuple[dict[str, Any], list[str]]:
     """Read a `.pt`, `.pth` or `.npz` file or a folder.
 
+    Args:
+        path: The file or folder.
+        names: What is used of it: `ARRAYS`, and perhaps `WEIGHT`.
+
     Returns:
-        Tensors by the names in `ARRAYS`, `y` and `edge_index` among them, and what else the file holds;
+        Tensors by these names, `y` and `edge_index` among them, and what else the file holds;
         and what a user should know of how it was read.
 
     Raises:
@@ -83,7 +89,7 @@ def read_graph_file(path: Path) -> tuple[dict[str, Any], list[str]]:
     except OSError as error:  # a name too long, a loop of links
         raise DataError(f"{path} cannot be read: {error.strerror}.", "Name another path.") from None
     if is_folder:
-        return read_tables(path)
+        return read_tables(path, WEIGHT in names)
     if not is_file:
         raise DataError(f"{path} does not exist.", "Name a .pt or .npz file, or a folder with edges.csv.")
     readers = {".pt": read_torch_file, ".pth": read_torch_file, ".npz": read_archive}
@@ -92,12 +98,12 @@ def read_graph_file(path: Path) -> tuple[dict[str, Any], list[str]]:
             f"{path} is neither a .pt nor an .npz file nor a folder.",
             f"A folder holds {EDGES}, {NODES} and {LABELS}.",
         )
-    found = readers[path.suffix.lower()](path)
+    found = readers[path.suffix.lower()](path, names)
     check_complete(found, str(path))
     return found, []
 
 
-def read_torch_file(path: Path) -> dict[str, Any]:
+def read_torch_file(path: Path, names: Sequence[str] = ARRAYS) -> dict[str, Any]:
     """Read tensors by name, a PyG `Data`, or what PyG keeps of a dataset of one graph.
 
     A file of `MAPPED_FROM` bytes or more is mapped into memory: rows are read when they are used, so
@@ -128,7 +134,7 @@ def read_torch_file(path: Path) -> dict[str, Any]:
         if any(value[1:2]):
             raise DataError(f"{path} holds several graphs.", "Save one graph: torch.save(dataset[0], PATH).")
         value = value[0]
-    return tensors_by_name(value, str(path))
+    return tensors_by_name(value, str(path), names)
 
 
 @contextmanager
@@ -149,11 +155,11 @@ def _is_mapped(path: Path) -> bool:
     return path.stat().st_size >= MAPPED_FROM and zipfile.is_zipfile(path)
 
 
-def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
+def tensors_by_name(value: Any, where: str, names: Sequence[str] = ARRAYS) -> dict[str, Any]:
     """Return the tensors of a PyG `Data` or a dictionary by name; `where` it comes from is for messages.
 
     Raises:
-        DataError: It is anything else, or something under a name of `ARRAYS` is no tensor.
+        DataError: It is anything else, or something under one of the `names` that are used is no tensor.
     """
     if isinstance(value, Data):
         try:
@@ -164,7 +170,7 @@ def tensors_by_name(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise DataError(f"{where} holds a {type(value).__name__}.", "Save a dictionary of tensors or a PyG Data.")
     found = {str(key): entry for key, entry in value.items() if entry is not None}
-    for name in ARRAYS:
+    for name in names:
         if name in found and not isinstance(found[name], Tensor) and name != "num_classes":
             raise DataError(
                 f"{where}: {name} is a {type(found[name]).__name__}, not a tensor.", "Save tensors: torch.tensor(...)."
@@ -185,17 +191,17 @@ def check_complete(found: Mapping[str, Any], where: str) -> None:
             raise DataError(f"{where} has no {name}.", hints[0] if hints else there)
 
 
-def read_archive(path: Path) -> dict[str, Any]:
+def read_archive(path: Path, names: Sequence[str] = ARRAYS) -> dict[str, Any]:
     """Read arrays by name.
 
     Raises:
-        DataError: The file is damaged or holds pickled objects under a name of `ARRAYS`.
+        DataError: The file is damaged or holds pickled objects under one of the `names` that are used.
     """
     try:
         # numpy leaves a file it opened itself open when the archive turns out to be damaged.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: torch.from_numpy(archive[name]) for name in archive.files if name in ARRAYS}
-            others: dict[str, Any] = {name: None for name in archive.files if name not in ARRAYS}
+            arrays = {name: torch.from_numpy(archive[name]) for name in archive.files if name in names}
+            others: dict[str, Any] = {name: None for name in archive.files if name not in names}
     except PermissionError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.", "Check the file's permissions.") from None
     except Exception as error:  # a damaged archive can fail in any way: its zip, its headers, their sizes

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from unlearnbench.datasets.own.headings import CLASS, ID, SOURCE, TARGET, Role, choose_columns
+from unlearnbench.datasets.own.headings import CLASS, ID, SOURCE, TARGET, WEIGHT, Role, choose_columns
 from unlearnbench.errors import DataError
 
 NODES, LABELS, EDGES = "features.csv", "labels.csv", "edges.csv"
@@ -29,8 +29,8 @@ _COMMENT = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[ \t]*#")
 _LINE_ENDS = (b"", b"\n", b"\r\n", b"\r")
 
 
-def read_tables(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """Read `features.csv`, `labels.csv` and `edges.csv`.
+def read_tables(folder: Path, weighted: bool = False) -> tuple[dict[str, Any], list[str]]:
+    """Read `features.csv`, `labels.csv` and `edges.csv`, of this with `weighted` the weights too.
 
     Each has a heading, which says what a column is (see `headings`). Without features the nodes are
     those of the labels. Nodes keep the order of their file; edges come out as positions.
@@ -42,7 +42,8 @@ def read_tables(folder: Path) -> tuple[dict[str, Any], list[str]]:
         DataError: A file is missing, its columns cannot be told apart, or a row cannot be used: names
             file and row.
     """
-    labels, edges = _Table.read(folder / LABELS, (ID, CLASS)), _Table.read(folder / EDGES, (SOURCE, TARGET))
+    labels = _Table.read(folder / LABELS, (ID, CLASS))
+    edges = _Table.read(folder / EDGES, (SOURCE, TARGET, WEIGHT) if weighted else (SOURCE, TARGET))
     features = _Table.read(folder / NODES, (ID,), features=True) if (folder / NODES).exists() else None
     home = labels if features is None else features
     ids, label_ids = home.ids(0), labels.ids(0)
@@ -59,6 +60,8 @@ def read_tables(folder: Path) -> tuple[dict[str, Any], list[str]]:
     whole = bool((np.abs(y) < 2**53).all()) and np.array_equal(y, np.rint(y))
     found["y"] = torch.from_numpy(y.astype(np.int64) if whole else y)
     found |= {"edge_index": torch.from_numpy(np.stack(ends)), "ids": torch.from_numpy(ids)}
+    if weighted:
+        found["edge_weight"] = torch.from_numpy(edges.numbers(edges.places[2]).copy())
     others = sorted(path.name for path in folder.glob("*.csv") if path.name not in (NODES, LABELS, EDGES))
     notes = [f"ignored: {', '.join(others)}."] if others else []
     return found, [*(features.notes if features else []), *labels.notes, *edges.notes, *notes]

@@ -11,7 +11,14 @@ import pandas as pd
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, headline, of_plugins
-from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, known, one_record_a_cell, reference_row
+from unlearnbench.report.frame.record_groups import (
+    UNIT,
+    RecordGroup,
+    first_of_each,
+    known,
+    one_record_a_cell,
+    reference_row,
+)
 from unlearnbench.report.frame.timed import (
     charge_notes,
     is_quiet,
@@ -96,18 +103,20 @@ def _aggregate(group: RecordGroup, metric: str, more: tuple[str, ...]) -> Aggreg
         time_notes.append(f"No ratio: {lack}.")
     time_notes += [*quiet_notes(timed), *charge_notes(timed)]
     rows = []
+    cells_of, timed_of = ({str(row): part for row, part in one.groupby("row", sort=False)} for one in (chosen, timed))
+    base = timed_of.get(reference, timed.iloc[:0])
     for name in group.rows:
-        cells = chosen[chosen["row"] == name]
+        cells = cells_of[name]
         row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
-        row |= _coverage(cells, group.units) | _metrics(cells[cells["status"] == "ok"], names)
-        mine = timed[timed["row"] == name]
-        row |= _costs(quiet_records(mine), mine) | _ratio(mine, timed[timed["row"] == reference])
+        row |= _coverage(cells, group.units) | _metrics(cells, names)
+        mine = timed_of.get(name, timed.iloc[:0])
+        row |= _costs(quiet_records(mine), mine) | _ratio(mine, base)
         rows.append(row)
     return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes), metric, more)
 
 
 def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
-    status = cells.drop_duplicates(UNIT)["status"]
+    status = first_of_each(cells[[*UNIT, "status"]], UNIT)["status"]
     kinds = status[status.isin(FAILURES)].value_counts()
     return {
         "n": int((status == "ok").sum()),
@@ -120,12 +129,14 @@ def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
     }
 
 
-def _metrics(ok: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
+def _metrics(cells: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
+    is_ok, views = (cells["status"] == "ok").to_numpy(), cells["view"].to_numpy()
+    measured = {name: cells[name].to_numpy("float64") for name in names if name in cells}
     for view in VIEWS:
-        seen = ok[ok["view"] == view]
+        seen = is_ok & (views == view)
         for metric in names:
-            values = known(seen[metric]) if metric in seen else []
+            values = known(measured[metric][seen].tolist()) if metric in measured else []
             columns[f"{metric}_{view}_mean"] = mean(values)
             columns[f"{metric}_{view}_sd"] = sample_sd(values)
             columns[f"{metric}_{view}_n"] = len(values)

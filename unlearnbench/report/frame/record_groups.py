@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import canonical
+from unlearnbench.running.tuned import TUNED
 
 REFERENCE = "retrain"
 GROUP = ["protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device"]
@@ -63,9 +64,10 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:
-    setting = json.loads(facets["protocol_config"]).get("setting")
+    protocol = json.loads(facets["protocol_config"])
     name = f"{facets['dataset']}, {facets['model']} on {facets['device']}, forgetting {facets['forget']}"
-    return f"{name}, {setting}" if setting else name
+    apart = [protocol.get("setting"), TUNED if protocol.get("name") == TUNED else None]
+    return ", ".join([name, *(each for each in apart if each)])
 
 
 def _config(facets: Mapping[str, str]) -> dict[str, Any]:
@@ -144,6 +146,15 @@ def _cut(key: str, value: str) -> str:
     return value[:12] if key.endswith("sha256") else value
 
 
+def first_of_each(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Keep the first row of each combination of values in these columns.
+
+    `drop_duplicates(columns)` does the same but looks at every column, which takes long in a wide frame.
+    """
+    kept: pd.DataFrame = frame[~frame[list(columns)].duplicated()]
+    return kept
+
+
 def reference_row(group: RecordGroup) -> tuple[str, str]:
     """Name the row of the reference; where it is not clear which that is, the name is empty and a reason follows."""
     named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))
@@ -164,22 +175,23 @@ def one_record_a_cell(group: RecordGroup) -> tuple[pd.DataFrame, list[str]]:
     Returns:
         One row per cell and view, and notes on what was passed over.
     """
-    frame = group.frame
+    frame, cell = group.frame, ["row", *UNIT]
     preferred = busiest_machine(frame[frame["status"] == "ok"])
     failed = frame["status"].isin(FAILURES)
-    ranked = frame.assign(_failed=failed, _other=frame["machine"] != preferred)
+    ranked = frame[[*cell, "machine", "key", "status"]].assign(_failed=failed, _other=frame["machine"] != preferred)
     ranked = ranked.sort_values(["_failed", "_other", "machine", "key"], kind="stable")
-    cell = ["row", *UNIT]
     # All views of a cell come from one record.
-    best = ranked.drop_duplicates(cell)[[*cell, "machine", "key", "status"]]
-    chosen = frame.merge(best, on=[*cell, "machine", "key", "status"], how="inner")
+    best = ranked.loc[~ranked[cell].duplicated(), [*cell, "machine", "key", "status"]]
+    names = ["row", *UNIT, "machine", "key", "status"]
+    kept = set(best[names].itertuples(index=False, name=None))
+    chosen = frame[[one in kept for one in frame[names].itertuples(index=False, name=None)]].reset_index(drop=True)
     notes = []
-    outcomes = frame[~failed].drop_duplicates([*cell, "machine"])
+    outcomes = first_of_each(frame.loc[~failed, [*cell, "machine"]], [*cell, "machine"])
     several = int((outcomes.groupby(cell).size() > 1).sum())
     if several:
         notes.append(f"{several} cells have records of several machines; those of {preferred} count first.")
     done = set(map(tuple, outcomes[cell].to_numpy()))
-    passed = frame[failed].drop_duplicates([*cell, "machine"])[cell].to_numpy()
+    passed = first_of_each(frame.loc[failed, [*cell, "machine"]], [*cell, "machine"])[cell].to_numpy()
     superseded = sum(tuple(one) in done for one in passed)
     if superseded:
         notes.append(f"{superseded} failures are left out: the same cell has an outcome.")
@@ -194,4 +206,5 @@ def busiest_machine(frame: pd.DataFrame) -> str:
 
 def known(values: Iterable[Any]) -> list[float]:
     """List the numbers that are there."""
-    return [float(value) for value in values if not pd.isna(value)]
+    # A number that is not itself is nan; pd.NA is not to be compared.
+    return [float(value) for value in values if value is not None and value is not pd.NA and value == value]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine
+from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine, first_of_each
 
 QUIET_ENOUGH = 3
 """From so many quiet repetitions on, those that met a busy machine are left out of times."""
@@ -20,13 +20,16 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
         The machine with the most such records (the first id of equals; empty if there is none),
         one row per record, and notes on what was left out.
     """
-    ok = group.frame[group.frame["status"] == "ok"].drop_duplicates(["row", *UNIT, "machine"])
+    ok = first_of_each(group.frame[group.frame["status"] == "ok"], ["row", *UNIT, "machine"])
     serial = ok[ok["backend"] == "serial"]
     machine = busiest_machine(serial)
     timed = serial[serial["machine"] == machine]
     notes = []
-    if len(ok) > len(serial):
-        notes.append(f"{len(ok) - len(serial)} records give no times: they did not run one after the other.")
+    watched = int((ok["backend"] == "watched").sum())
+    if len(ok) > len(serial) + watched:
+        notes.append(f"{len(ok) - len(serial) - watched} records give no times: they did not run one after the other.")
+    if watched:
+        notes.append(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile.")
     if len(serial) > len(timed):
         others = ", ".join(sorted(set(serial["machine"]) - {machine}))
         notes.append(f"{len(serial) - len(timed)} records of other machines give no times ({others}).")
@@ -35,7 +38,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
 
 def is_quiet(cells: pd.DataFrame) -> pd.Series[bool]:
     """Return for each record whether its machine is known to have been quiet."""
-    return cells["exclusive"].fillna(False).astype(bool)
+    return pd.Series(cells["exclusive"].to_numpy(bool, na_value=False), index=cells.index)
 
 
 def quiet_records(cells: pd.DataFrame) -> pd.DataFrame:
@@ -69,7 +72,7 @@ def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
 
 def quiet_notes(cells: pd.DataFrame) -> list[str]:
     """Report how many of several methods' timed records `quiet_records` leaves out."""
-    left = sum(len(part) - len(quiet_records(part)) for _, part in cells.groupby("row"))
+    left = sum(len(part) - len(quiet_records(part)) for _, part in cells[["row", "exclusive"]].groupby("row"))
     if not left:
         return []
     return [
@@ -91,9 +94,9 @@ def charge_notes(cells: pd.DataFrame) -> Iterator[str]:
 
 
 def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], tuple[float, bool]]:
-    with_time = cells[cells["unlearn_seconds"] > 0]
-    values: list[list[Any]] = [with_time[name].tolist() for name in (*UNIT, "unlearn_seconds")]
+    values: list[list[Any]] = [cells[name].tolist() for name in (*UNIT, "unlearn_seconds")]
     return {
         (int(seed), int(repetition)): (float(seconds), bool(quiet))
-        for seed, repetition, seconds, quiet in zip(*values, is_quiet(with_time), strict=True)
+        for seed, repetition, seconds, quiet in zip(*values, is_quiet(cells).tolist(), strict=True)
+        if seconds > 0
     }

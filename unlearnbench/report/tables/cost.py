@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,14 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.frame import AMOUNTS, canonical
-from unlearnbench.report.frame.record_groups import REFERENCE, UNIT, busiest_machine, distinguish, known
+from unlearnbench.report.frame.record_groups import (
+    REFERENCE,
+    UNIT,
+    busiest_machine,
+    distinguish,
+    first_of_each,
+    known,
+)
 from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_records
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.table import Table
@@ -24,6 +32,11 @@ STAGES = {
     "longest shard s": "longest_seconds",
     "one deletion s": "expected_seconds",
 }
+PLACED = [
+    *("dataset", "dataset_config", "dataset_sha256", "model_config", "protocol_config", "training_config"),
+    *("device", "other_config"),
+]
+"""What `place_of` reads of a record."""
 _KIB = 1024
 
 
@@ -73,8 +86,9 @@ def find_curves(frame: pd.DataFrame) -> list[Curve]:
 def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
     # A stream's time is that of many requests.
-    frame = frame[frame["stream"] == ""].drop_duplicates(["machine", "key"]).dropna(subset="deletions")
-    frame = frame.assign(place=[place_of(row) for _, row in frame.iterrows()], deletions=frame["deletions"].astype(int))
+    frame = first_of_each(frame[frame["stream"] == ""], ["machine", "key"]).dropna(subset="deletions")
+    places = [place_of(row) for row in frame[PLACED].to_dict("records")]
+    frame = frame.assign(place=places, deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
         machine = busiest_machine(serial)
@@ -160,9 +174,12 @@ def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
 
     Numbers are compared with each other: a number that alone has more repetitions, or others, would stand out.
     """
-    units = cells[UNIT].apply(tuple, axis=1)
-    common = set.intersection(*(set(units[part.index]) for _, part in cells.groupby("deletions")))
-    return cells[units.isin(common)] if common else cells
+    units = list(cells[UNIT].itertuples(index=False, name=None))
+    by_count: defaultdict[int, set[Any]] = defaultdict(set)
+    for unit, count in zip(units, cells["deletions"], strict=True):
+        by_count[count].add(unit)
+    common = set.intersection(*by_count.values())
+    return cells[[unit in common for unit in units]] if common else cells
 
 
 def curve_table(curve: Curve) -> Table:
@@ -229,7 +246,7 @@ def shown_even(value: float | None) -> str:
     return "never faster" if value == 0 else f"{value:.0f}"
 
 
-def place_of(row: pd.Series[Any]) -> str:
+def place_of(row: Mapping[Any, Any] | pd.Series[Any]) -> str:
     """Return what records share that differ in method, repetition and how much is forgotten only."""
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}

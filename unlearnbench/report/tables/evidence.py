@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 
 import pandas as pd
 
@@ -12,7 +13,7 @@ from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, scores
 from unlearnbench.report.frame.metrics import writer
-from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.record_groups import UNIT, first_of_each
 from unlearnbench.report.tables.audits import joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.statistics import corrected_paired_t
@@ -131,13 +132,19 @@ class Cell:
 
 def audits_of(audits: pd.DataFrame) -> pd.Series[str]:
     """Name the audit of each row, without its settings."""
-    return audits["audit_config"].map(lambda config: str(json.loads(config)["name"]))
+    return audits["audit_config"].map(_name)
+
+
+@cache
+def _name(config: str) -> str:
+    """Return the name in the canonical JSON of a component; a results folder has few different ones."""
+    return str(json.loads(config)["name"])
 
 
 def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
     """Keep the records of an audit that count: of the latest version, then of the settings with the most records."""
     part = audits[audits_of(audits) == name]
-    counts = part.drop_duplicates("key")["audit_config"].value_counts()
+    counts = first_of_each(part[["key", "audit_config"]], ["key"])["audit_config"].value_counts()
     if len(counts) < 2:
         return part
     best = min(counts.index, key=lambda config: (-int(json.loads(config)["version"]), -int(counts[config]), config))
@@ -147,10 +154,10 @@ def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def audited(column: Evidence, part: pd.DataFrame) -> Cell:
     """Return the cell of a method from its records of an audit; means over repetitions."""
-    results = part.drop_duplicates(["machine", "key", "status"])
+    results = first_of_each(part, ["machine", "key", "status"])
     # A cell may have records of several machines: one of them counts.
     counted = results.assign(failed=results["status"].isin(FAILURES)).sort_values(["failed", "machine"], kind="stable")
-    counted = counted.drop_duplicates(UNIT)
+    counted = first_of_each(counted, UNIT)
     records = _records(counted)
     if results.empty:
         return Cell()
@@ -207,10 +214,10 @@ def timed(runs: Aggregate | None, config: str) -> Cell:
 
 def _of_method(runs: Aggregate, config: str) -> pd.DataFrame:
     chosen = runs.chosen[runs.chosen["method_config"] == config]
-    return _records(chosen.drop_duplicates(["machine", "key"]))
+    return _records(first_of_each(chosen, ["machine", "key"]))
 
 
 def _records(part: pd.DataFrame) -> pd.DataFrame:
-    names = part["method_config"].map(lambda config: json.loads(config)["name"])
+    names = part["method_config"].map(_name)
     columns = ["machine", "key", "status", "dataset", "method_name", "repetition"]
-    return pd.DataFrame(part.assign(method_name=names), columns=columns)
+    return part[[name for name in columns if name != "method_name"]].assign(method_name=names)[columns]

@@ -157,4 +157,5 @@ def _cluster_errors(plan: Plan) -> Iterator[None]:
 
 def _graph_to_arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     tensors = {"x": graph.x, "y": graph.y, "edge_index": graph.edge_index, "ids": graph.ids}
-    return {**to_arrays(tensors), "num_classes": np.asarray(graph.num_classes)}
+    weights = {} if graph.edge_weight is None else {"edge_weight": graph.edge_weight}
+    return {**to_arrays({**tensors, **weights}), "num_classes": np.asarray(graph.num_classes)}

@@ -152,7 +152,8 @@ def _own_versions(disable_plugins: tuple[str, ...]) -> dict[str, Any]:
 
 def _graph_of(arrays: Mapping[str, NDArray[Any]]) -> Graph:
     of = to_tensors(arrays)
-    return Graph(of["x"], of["y"], of["edge_index"], of["ids"], int(of["num_classes"]))
+    number = int(of["num_classes"])
+    return Graph(of["x"], of["y"], of["edge_index"], of["ids"], number, edge_weight=of.get("edge_weight"))
 
 
 def to_arrays(values: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

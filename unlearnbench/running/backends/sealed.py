@@ -23,7 +23,7 @@ def seal(data: RepetitionData) -> bytes:
     plain = {
         "x": graph.x if rows is None else None,
         "rows": None if rows is None else [rows.starts, rows.columns, rows.values, rows.num_columns],
-        "rest": [y, graph.edge_index, graph.ids, graph.num_classes],
+        "rest": [y, graph.edge_index, graph.ids, graph.num_classes, None, graph.edge_weight],
         "split": [split.train, split.val, split.test],
         "requests": [[request.ids, request.kind] for request in data.requests],
         "setting": data.setting,
@@ -38,7 +38,8 @@ def unseal(content: bytes) -> RepetitionData:
     """Read what `seal` wrote."""
     plain: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
     rows = None if plain["rows"] is None else SparseRows(*plain["rows"])
-    graph = Graph(plain["x"] if rows is None else rows.dense(), *plain["rest"])
+    x = plain["x"] if rows is None else rows.dense()
+    graph = Graph(x, *plain["rest"])
     if rows is not None:
         graph.__dict__["sparse_rows"] = rows
     requests = [Request(*one) for one in plain["requests"]]
