@@ -30,7 +30,7 @@ class D2DGN(PostHoc):
         """Steps, learning rate, the weight of both teachers and what they teach."""
 
         epochs: int = Field(default=30, ge=1, description="Steps, each over the request and all that is retained.")
-        lr: float = Field(default=0.001, gt=0, description="Learning rate.")
+        lr: float = Field(default=0.0001, gt=0, description="Learning rate.")
         alpha: float = Field(default=0.5, ge=0, le=1, description="Weight of what is retained; the rest is deletion's.")
         knowledge: Knowledge = Field(default="both", description="Taught are outputs, embeddings, or both.")
 
