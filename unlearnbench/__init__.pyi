@@ -14,6 +14,7 @@ from .component import ComponentParams as ComponentParams
 from .component import Spec as Spec
 from .component import later as later
 from .component import part as part
+from .component import search as search
 from .datasets.base import Dataset as Dataset
 from .errors import RefusedError as RefusedError
 from .errors import UnlearnbenchError as UnlearnbenchError
@@ -25,10 +26,12 @@ from .graph import Graph as Graph
 from .hookspecs import Register as Register
 from .hookspecs import hookimpl as hookimpl
 from .metrics.base import Metric as Metric
+from .papers import Paper as Paper
 from .protocol.requests import Request as Request
 from .records.record import Record as Record
 from .records.states import State as State
 from .records.states import load_state as load_state
+from .report import load_curves as load_curves
 from .report import load_records as load_records
 from .task import Query as Query
 from .task import Task as Task

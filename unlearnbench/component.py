@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from unlearnbench.hookspecs import PROJECT
+from unlearnbench.papers import Paper
 
 
 class ComponentParams(BaseModel):
@@ -30,6 +31,7 @@ class Component:
         version: Raised when the same parameters would give other numbers.
         summary: One line.
         reference: Where it comes from: paper and section.
+        paper: The paper itself, for `unlearnbench show` to cite.
         presets: Named sets of parameters, dotted where they reach into a part:
             `{"paper": {"partitioner.balance": "none"}}`.
         default_preset: The name of its own defaults, for a component that has presets.
@@ -44,6 +46,7 @@ class Component:
     version: ClassVar[int] = 1
     summary: ClassVar[str] = ""
     reference: ClassVar[str] = ""
+    paper: ClassVar[Paper | None] = None
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     default_preset: ClassVar[str] = ""
     named_by_parts: ClassVar[bool] = False
@@ -182,6 +185,51 @@ def later(default: Any, description: str, **limits: Any) -> Any:
         **limits: As `pydantic.Field` takes them: `ge=0`, `pattern="..."`.
     """
     return Field(default=default, description=description, json_schema_extra={"later": True}, **limits)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values of a parameter that a tuning tries.
+
+    Args:
+        low: The least; whole if the parameter is.
+        high: The largest.
+        log: Whether equal ratios are equally likely, instead of equal differences.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are tried."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def at(self, share: float) -> float:
+        """Return the value at a share in [0, 1) of the range, with two significant digits if it need not be whole."""
+        low, high = self.low, self.high
+        value = low * (high / low) ** share if self.log else low + share * (high - low)
+        rounded = round(value) if self.whole else float(f"{value:.2g}")
+        return min(max(rounded, low), high)
+
+
+def search(low: float, high: float, log: bool = False) -> dict[str, Any]:
+    """Declare the values of a parameter that `unlearnbench tune` tries; see `Range` for the arguments.
+
+    Example: `lr: float = Field(default=0.01, gt=0, description="...", json_schema_extra=search(0.001, 0.1, log=True))`.
+    """
+    return {"search": {"low": low, "high": high, "log": log}}
+
+
+def search_ranges(params: type[BaseModel]) -> dict[str, Range]:
+    """Map each parameter that is tuned to its values."""
+    ranges = {}
+    for key, info in params.model_fields.items():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and isinstance(extra.get("search"), dict):
+            ranges[key] = Range(**extra["search"])  # type: ignore[arg-type]
+    return ranges
 
 
 def _omitted(params: ComponentParams) -> set[str]:

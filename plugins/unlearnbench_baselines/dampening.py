@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import importance
 
@@ -21,6 +21,13 @@ class Dampening(PostHoc):
     reference = (
         "Foster et al., Fast Machine Unlearning without Retraining through Selective Synaptic Dampening, AAAI 2024"
     )
+    paper = Paper(
+        "Foster, Jack and Schoepf, Stefan and Brintrup, Alexandra",
+        "Fast Machine Unlearning without Retraining through Selective Synaptic Dampening",
+        "AAAI Conference on Artificial Intelligence",
+        2024,
+        "https://arxiv.org/abs/2308.07707",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 
@@ -28,9 +35,17 @@ class Dampening(PostHoc):
         """Which parameters are dampened, how much, and how importance is estimated."""
 
         alpha: float = Field(
-            default=10.0, ge=0, description="Dampened is what is so many times as important to the request."
+            default=10.0,
+            ge=0,
+            description="Dampened is what is so many times as important to the request.",
+            json_schema_extra=search(1.0, 50.0, log=True),
         )
-        lam: float = Field(default=1.0, ge=0, description="Dampens: less where it is larger; at most to no change.")
+        lam: float = Field(
+            default=1.0,
+            ge=0,
+            description="Dampens: less where it is larger; at most to no change.",
+            json_schema_extra=search(0.1, 5.0, log=True),
+        )
         batch_size: int = Field(default=64, ge=1, description="Nodes whose mean gradient is squared, at most.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:

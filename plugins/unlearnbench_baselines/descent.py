@@ -8,15 +8,22 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import ComponentParams, Request, Task
+from unlearnbench import ComponentParams, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 
 
 class DescentParams(ComponentParams):
     """Steps and learning rate."""
 
-    epochs: int = Field(default=30, ge=1, description="Steps, each over the request and all that is retained.")
-    lr: float = Field(default=0.003, gt=0, description="Learning rate.")
+    epochs: int = Field(
+        default=30,
+        ge=1,
+        description="Steps, each over the request and all that is retained.",
+        json_schema_extra=search(10, 100, log=True),
+    )
+    lr: float = Field(
+        default=0.003, gt=0, description="Learning rate.", json_schema_extra=search(0.001, 0.03, log=True)
+    )
 
 
 def descend(

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, PostHoc, Request, Task, rounded_half_up, train_networks
+from unlearnbench import Claim, Paper, PostHoc, Request, Task, rounded_half_up, search, train_networks
 from unlearnbench.gnn import Networks
 from unlearnbench_baselines.descent import DescentParams, descend
 
@@ -21,15 +21,35 @@ class BadTeacher(PostHoc):
     version = 1
     summary = "Taught by an untrained network on the request, by its former self elsewhere."
     reference = "Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"
+    paper = Paper(
+        "Chundawat, Vikram S. and Tarun, Ayush K. and Mandal, Murari and Kankanhalli, Mohan",
+        "Can Bad Teaching Induce Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher",
+        "AAAI Conference on Artificial Intelligence",
+        2023,
+        "https://arxiv.org/abs/2205.08096",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 
     class Params(DescentParams):
         """Steps, learning rate and how much of what is retained is taught."""
 
-        epochs: int = Field(default=10, ge=1, description="Steps, each over the request and what is taught.")
-        lr: float = Field(default=0.0003, gt=0, description="Learning rate.")
-        share: float = Field(default=0.3, gt=0, le=1, description="Share of the retained nodes that is taught.")
+        epochs: int = Field(
+            default=10,
+            ge=1,
+            description="Steps, each over the request and what is taught.",
+            json_schema_extra=search(5, 50, log=True),
+        )
+        lr: float = Field(
+            default=0.0003, gt=0, description="Learning rate.", json_schema_extra=search(0.0001, 0.01, log=True)
+        )
+        share: float = Field(
+            default=0.3,
+            gt=0,
+            le=1,
+            description="Share of the retained nodes that is taught.",
+            json_schema_extra=search(0.1, 1.0),
+        )
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:
         """Teach the network in place."""

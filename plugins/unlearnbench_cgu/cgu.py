@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Query, RefusedError, Request, Task, Unlearner
+from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, later, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps
 from unlearnbench_cgu import logistic
 
@@ -31,9 +31,18 @@ class Cgu(Unlearner):
     reference = (
         "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
     )
+    paper = Paper(
+        "Chien, Eli and Pan, Chao and Milenkovic, Olgica",
+        "Efficient Model Updates for Approximate Unlearning of Graph-Structured Data",
+        "International Conference on Learning Representations",
+        2023,
+        "https://openreview.net/forum?id=fhcu4FBLciL",
+    )
     claim = Claim.CERTIFIED
     forgets = frozenset({"node", "edge", "feature"})
     models = frozenset({LINEAR_MODEL})
+    uses_training = False
+    released = {"std": 0.01}
     supports_edge_weight = True
 
     class Params(ComponentParams):
@@ -41,12 +50,22 @@ class Cgu(Unlearner):
 
         epsilon: float = Field(default=1.0, gt=0, le=1, description="Of the certificate.")
         delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the certificate.")
-        std: float = Field(default=0.1, gt=0, description="Standard deviation of the random linear term.")
-        lam: float = Field(default=0.01, gt=0, description="L2 penalty a node.")
+        std: float = Field(
+            default=0.1,
+            gt=0,
+            description="Standard deviation of the random linear term.",
+            json_schema_extra=search(0.01, 1.0, log=True),
+        )
+        lam: float = Field(
+            default=0.01, gt=0, description="L2 penalty a node.", json_schema_extra=search(0.0001, 0.1, log=True)
+        )
         normalisation: Normalisation = Field(
             default="mean", description="Propagate the mean of neighbours, as the paper, or as the model sgc does."
         )
         centre: bool = Field(default=True, description="Subtract the mean of the retained nodes' propagated features.")
+        constant: Literal["paper", "tight"] = later(
+            "paper", "Lipschitz constant in the bound: the paper's, 1/4, or the least, .096: tight."
+        )
 
     def __init__(self, params: Any = None) -> None:
         super().__init__(params)
@@ -92,13 +111,13 @@ class Cgu(Unlearner):
 
     def unlearn(self, request: Request, retained: Task) -> None:
         """Step, or retrain where the bound of the step exceeds the budget."""
-        weights, lam = self._weights, self.params.lam
+        weights, lam, gamma = self._weights, self.params.lam, logistic.GAMMA[self.params.constant]
         with retained.phase("update"):
             rows, centre = self._centred(retained)
             change = self._gradient(self._task, self._centred(self._task)[0]) - self._gradient(retained, rows)
             step = logistic.solve(weights, rows, lam, change)
             residual = change - logistic.product(weights, rows, lam, step)
-            spent = self._spent + logistic.residual_bound(rows, step) + float(residual.norm())
+            spent = self._spent + logistic.residual_bound(rows, step, gamma) + float(residual.norm())
         fits = spent <= self.budget
         if fits:
             self._weights, self._spent = weights + step, spent

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from unlearnbench.unlearning import conjugate_gradients, minimised
 
-# Bound on the Lipschitz constant of the second derivative of -log sigmoid, as in the paper.
-GAMMA = 0.25
+# Lipschitz constants of the second derivative of -log sigmoid, s (1 - s): the paper's, and the least one.
+GAMMA = {"paper": 0.25, "tight": 1 / (6 * math.sqrt(3))}
 
 
 def signs(labels: Tensor, num_classes: int) -> Tensor:
@@ -76,7 +76,7 @@ def minimise(rows: Tensor, y: Tensor, lam: float, noise: Tensor) -> tuple[Tensor
     return minimised(lambda weights: loss(weights, rows, y, lam, noise), torch.zeros_like(noise), 1000, 1e-10)
 
 
-def residual_bound(rows: Tensor, step: Tensor) -> float:
+def residual_bound(rows: Tensor, step: Tensor, gamma: float = GAMMA["paper"]) -> float:
     """Bound the gradient that remains after a Newton step (Chien et al., CGU, the data-dependent bound).
 
     For a class: gamma * |Z| * max_i |z_i| * |s| * |Z s| with the spectral norm of Z. The classes' weights
@@ -85,11 +85,12 @@ def residual_bound(rows: Tensor, step: Tensor) -> float:
     Args:
         rows: float64 [n, F], Z on the retained graph.
         step: float64 [F, C], s of each class.
+        gamma: A Lipschitz constant of s (1 - s).
     """
     gram = rows.T @ rows if rows.shape[1] <= rows.shape[0] else rows @ rows.T
     spectral = math.sqrt(max(0.0, float(torch.linalg.eigvalsh(gram)[-1])))
     longest = float(rows.norm(dim=1).max())
-    return GAMMA * spectral * longest * float((step.norm(dim=0) * (rows @ step).norm(dim=0)).norm())
+    return gamma * spectral * longest * float((step.norm(dim=0) * (rows @ step).norm(dim=0)).norm())
 
 
 def budget(std: float, epsilon: float, delta: float) -> float:

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task
+from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, RefusedError, Request, Task, search
 from unlearnbench.gnn import Networks, blank_networks
 from unlearnbench.unlearning import hop_distance
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
@@ -33,16 +33,34 @@ class GNNDelete(PostHoc):
     version = 1
     summary = "A frozen network with trained operators on the rows near what was deleted."
     reference = "Cheng et al., GNNDelete: A General Strategy for Unlearning in Graph Neural Networks, ICLR 2023"
+    paper = Paper(
+        "Cheng, Jiali and Dasoulas, George and He, Huan and Agarwal, Chirag and Zitnik, Marinka",
+        "GNNDelete: A General Strategy for Unlearning in Graph Neural Networks",
+        "International Conference on Learning Representations",
+        2023,
+        "https://arxiv.org/abs/2302.13406",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """How the operators are trained."""
 
-        epochs: int = Field(default=100, ge=1, description="Steps of Adam for each layer's operator.")
-        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
+        epochs: int = Field(
+            default=100,
+            ge=1,
+            description="Steps of Adam for each layer's operator.",
+            json_schema_extra=search(50, 300, log=True),
+        )
+        lr: float = Field(
+            default=0.01, gt=0, description="Learning rate.", json_schema_extra=search(0.001, 0.03, log=True)
+        )
         alpha: float = Field(
-            default=0.5, ge=0, le=1, description="Weight of deleted edge consistency; the rest is neighbourhood's."
+            default=0.5,
+            ge=0,
+            le=1,
+            description="Weight of deleted edge consistency; the rest is neighbourhood's.",
+            json_schema_extra=search(0.01, 0.9, log=True),
         )
         initial: float = Field(default=0.001, description="Every entry of an operator at the start.")
         messages: Messages = Field(

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Graph, Query, Request, Task, Unlearner
+from unlearnbench import Claim, ComponentParams, Graph, Query, Request, Task, Unlearner, search
 from unlearnbench.unlearning import (
     LINEAR_MODEL,
     Normalisation,
@@ -41,6 +41,7 @@ class GraphEditor(Unlearner):
     claim_reason = "exact but for rounding"
     forgets = frozenset({"node", "edge"})
     models = frozenset({LINEAR_MODEL})
+    uses_training = False
     supports_edge_weight = True
     _task: Task
     _inverse: Tensor
@@ -49,7 +50,13 @@ class GraphEditor(Unlearner):
     class Params(ComponentParams):
         """The regression, the propagation and the fine-tuning."""
 
-        lam: float = Field(default=0.1, gt=0, allow_inf_nan=False, description="Ridge penalty; not per node.")
+        lam: float = Field(
+            default=0.1,
+            gt=0,
+            allow_inf_nan=False,
+            description="Ridge penalty; not per node.",
+            json_schema_extra=search(0.001, 100.0, log=True),
+        )
         normalisation: Normalisation = Field(
             default="symmetric", description="Propagate as the model sgc does, or the mean of neighbours."
         )

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench_megu.influence import influenced
 from unlearnbench_megu.losses import forgetting, holding
@@ -23,15 +23,29 @@ class MEGU(PostHoc):
     version = 1
     summary = "Fine-tuning that drives the deleted nodes away and holds those they had influence on."
     reference = "Li et al., Towards Effective and General Graph Unlearning via Mutual Evolution, AAAI 2024"
+    paper = Paper(
+        "Li, Xunkai and Zhao, Yulin and Wu, Zhengyu and Zhang, Wentao and Li, Rong-Hua and Wang, Guoren",
+        "Towards Effective and General Graph Unlearning via Mutual Evolution",
+        "AAAI Conference on Artificial Intelligence",
+        2024,
+        "https://arxiv.org/abs/2401.11760",
+    )
     claim = Claim.APPROXIMATE
+    released = {"epochs": 30, "lr": 0.05}
     forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """How it is fine-tuned."""
 
-        epochs: int = Field(default=50, ge=1, description="Steps of gradient descent.")
-        lr: float = Field(default=0.01, gt=0, description="Learning rate.")
-        kappa: float = Field(default=0.01, ge=0, description="Weight of forgetting.")
+        epochs: int = Field(
+            default=50, ge=1, description="Steps of gradient descent.", json_schema_extra=search(10, 100, log=True)
+        )
+        lr: float = Field(
+            default=0.01, gt=0, description="Learning rate.", json_schema_extra=search(0.005, 0.1, log=True)
+        )
+        kappa: float = Field(
+            default=0.01, ge=0, description="Weight of forgetting.", json_schema_extra=search(0.001, 0.1, log=True)
+        )
         hops: int = Field(default=2, ge=1, description="How far the influence of a deleted node is followed.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:

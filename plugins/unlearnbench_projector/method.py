@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner
+from unlearnbench import Claim, ComponentParams, Paper, Query, Request, Task, Unlearner, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps, softmax_regression
 from unlearnbench_projector import projection
 
@@ -32,15 +32,29 @@ class Projector(Unlearner):
         "Cong and Mahdavi, Efficiently Forgetting What You Have Learned in Graph Representation Learning via"
         " Projection, AISTATS 2023, linear GNNs"
     )
+    paper = Paper(
+        "Cong, Weilin and Mahdavi, Mehrdad",
+        "Efficiently Forgetting What You Have Learned in Graph Representation Learning via Projection",
+        "International Conference on Artificial Intelligence and Statistics",
+        2023,
+        "https://arxiv.org/abs/2302.08990",
+    )
     claim = Claim.APPROXIMATE
     claim_reason = "features only"
     models = frozenset({LINEAR_MODEL})
+    uses_training = False
     supports_edge_weight = True
 
     class Params(ComponentParams):
         """The training, the propagation and the fine-tuning."""
 
-        lam: float = Field(default=1e-5, ge=0, allow_inf_nan=False, description="L2 penalty of the mean loss.")
+        lam: float = Field(
+            default=1e-5,
+            ge=0,
+            allow_inf_nan=False,
+            description="L2 penalty of the mean loss.",
+            json_schema_extra=search(1e-7, 0.01, log=True),
+        )
         normalisation: Normalisation = Field(
             default="symmetric", description="Propagate as the model sgc does, or the mean of neighbours."
         )

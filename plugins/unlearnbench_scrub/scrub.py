@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench_scrub.losses import divergence, following
 
@@ -20,18 +20,40 @@ class SCRUB(PostHoc):
     version = 1
     summary = "A student that leaves its teacher on the request and follows it elsewhere."
     reference = "Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"
+    paper = Paper(
+        "Kurmanji, Meghdad and Triantafillou, Peter and Hayes, Jamie and Triantafillou, Eleni",
+        "Towards Unbounded Machine Unlearning",
+        "Advances in Neural Information Processing Systems",
+        2023,
+        "https://arxiv.org/abs/2302.09880",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 
     class Params(ComponentParams):
         """Steps, learning rate and weights of the losses."""
 
-        epochs: int = Field(default=10, ge=1, description="Minimising steps, each over all retained nodes.")
-        max_steps: int = Field(
-            default=5, ge=0, description="Before so many of them, the first ones, comes a maximising step."
+        epochs: int = Field(
+            default=10,
+            ge=1,
+            description="Minimising steps, each over all retained nodes.",
+            json_schema_extra=search(5, 60, log=True),
         )
-        lr: float = Field(default=0.003, gt=0, description="Learning rate.")
-        alpha: float = Field(default=0.5, ge=0, description="Weight of the divergence on what is retained.")
+        max_steps: int = Field(
+            default=5,
+            ge=0,
+            description="Before so many of them, the first ones, comes a maximising step.",
+            json_schema_extra=search(0, 30),
+        )
+        lr: float = Field(
+            default=0.003, gt=0, description="Learning rate.", json_schema_extra=search(0.0005, 0.02, log=True)
+        )
+        alpha: float = Field(
+            default=0.5,
+            ge=0,
+            description="Weight of the divergence on what is retained.",
+            json_schema_extra=search(0.05, 2.0, log=True),
+        )
         gamma: float = Field(default=1.0, ge=0, description="Weight of the cross-entropy on what is retained.")
         temperature: float = Field(default=1.0, gt=0, description="Of the divergence.")
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from typing_extensions import override
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Spec, Task, Unlearner, View, part
+from unlearnbench import Claim, ComponentParams, Query, Request, Spec, Task, Unlearner, View, part, search
 from unlearnbench.unlearning import smooth
 
 
@@ -30,7 +30,13 @@ class Smoothed(Unlearner):
         """The method, and how its predictions are smoothed."""
 
         method: Spec = part("unlearner", "sisa", "Whose predictions are smoothed.")
-        share: float = Field(default=0.7, ge=0, lt=1, description="Weight of the neighbours; 0: no smoothing.")
+        share: float = Field(
+            default=0.7,
+            ge=0,
+            lt=1,
+            description="Weight of the neighbours; 0: no smoothing.",
+            json_schema_extra=search(0.0, 0.95),
+        )
         rounds: int = Field(default=15, ge=0, description="Rounds of smoothing; 0: no smoothing.")
 
         @model_validator(mode="after")

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner, UsageError
+from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner, UsageError, search
 from unlearnbench.unlearning import smooth
 from unlearnbench_tally.features import Random, make_features
 from unlearnbench_tally.hops import GraphNeighbourhood, Hops, Mode, Normalisation
@@ -38,6 +38,7 @@ class Tally(Unlearner):
     )
     claim = Claim.EXACT
     forgets = frozenset({"node", "edge", "feature"})
+    uses_training = False
     supports_edge_weight = True
 
     class Params(ComponentParams):
@@ -52,14 +53,22 @@ class Tally(Unlearner):
         width: int = Field(default=512, ge=1, description="Columns of random features.")
         bandwidth: float = Field(default=1.0, gt=0, description="Of random Fourier features.")
         ridge: Annotated[float, Field(gt=0)] | Literal["gcv"] = Field(
-            default=1.0, description="Penalty for rows of length one; gcv: by generalised cross-validation."
+            default=1.0,
+            description="Penalty for rows of length one; gcv: by generalised cross-validation.",
+            json_schema_extra=search(0.01, 100.0, log=True),
         )
         class_weight: Literal["none", "balanced"] = Field(default="none", description="Weights of classes.")
         solver: Literal["auto", "sums", "rows"] = Field(
             default="auto", description=f"Cholesky of sums, or, above {MOST_COLUMNS} columns, conjugate gradients."
         )
         bits: int = Field(default=12, ge=4, le=20, description="Rows are rounded to multiples of 2^-bits.")
-        smoothing: float = Field(default=0.5, ge=0, lt=1, description="Weight of neighbours in a round; 0: off.")
+        smoothing: float = Field(
+            default=0.5,
+            ge=0,
+            lt=1,
+            description="Weight of neighbours in a round; 0: off.",
+            json_schema_extra=search(0.0, 0.9),
+        )
         rounds: int = Field(default=3, ge=1, description="Rounds of smoothing, one hop each.")
 
     def __init__(self, params: Params | None = None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from graph_samples import user_graph
 from torch_geometric.data import Data
+from torch_geometric.nn.models import GAT, GCN
 
 import unlearnbench
 
@@ -44,3 +46,39 @@ def test_usual_data_and_data_made_undirected_need_no_warning() -> None:
         warnings.simplefilter("error")
         unlearnbench.task_from_data(Data(**user_graph(), num_nodes=40), epochs=1)
         unlearnbench.task_from_data(user_graph(edge_index=EDGES[:, EDGES[0] < EDGES[1]]), undirected=True, epochs=1)
+
+
+def test_weights_are_used_where_that_is_asked_for(tmp_path: Path) -> None:
+    weights = 1 + EDGES.sum(dim=0) / 8
+    data = Data(**user_graph(edge_weight=weights))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        task = unlearnbench.task_from_data(data, epochs=1, weighted=True)
+        assert torch.equal(task.full_graph.edge_weight, weights)
+        method = unlearnbench.method("retrain")
+        method.fit(task)
+        method.save(tmp_path / "state.pt")
+        again = unlearnbench.load_method(tmp_path / "state.pt", data)
+        assert torch.equal(again.predict(), method.predict())
+        # PyG's networks take weights, and those that only seem to say so.
+        unlearnbench.task_from_data(data, model=GCN(4, 8, 2, out_channels=2), weighted=True)
+    with pytest.raises(unlearnbench.UsageError, match="takes no edge weights, and the data has some"):
+        unlearnbench.task_from_data(data, model=GAT(4, 8, 2, out_channels=2), weighted=True)
+    with pytest.raises(unlearnbench.UsageError, match="The model gat takes no edge weights"):
+        unlearnbench.task_from_data(data, model="gat", weighted=True)
+    with pytest.raises(unlearnbench.UsageError, match=r"tally\[hops=1\] takes no edge weights"):
+        unlearnbench.method("tally[hops=1]").fit(task)
+    other = Data(**user_graph(edge_weight=2 * weights))
+    with pytest.raises(unlearnbench.UsageError, match="belongs to other data"):
+        unlearnbench.load_method(tmp_path / "state.pt", other)
+
+
+def test_a_network_of_the_users_own_gets_the_weights() -> None:
+    states = []
+    for weights in (1 + EDGES.sum(dim=0) / 8, torch.ones(EDGES.shape[1])):
+        data = Data(**user_graph(edge_weight=weights))
+        task = unlearnbench.task_from_data(data, model=GCN(4, 8, 2, out_channels=2), epochs=2, weighted=True)
+        method = unlearnbench.method("retrain")
+        method.fit(task)
+        states.append(method.predict())
+    assert not torch.allclose(*states)

@@ -97,7 +97,7 @@ def test_the_gradient_left_behind_is_never_above_its_bound(seed, changed, lam, n
     step = logistic.solve(weights, after, lam, change)
     left = float((change - logistic.product(weights, after, lam, step)).norm())
     found = float((logistic.gradient(weights + step, after, y[changed:], lam) + noise * drawn).norm())
-    assert found <= spent + left + logistic.residual_bound(after, step) + 1e-9
+    assert found <= spent + left + logistic.residual_bound(after, step, logistic.GAMMA["tight"]) + 1e-9
 
 
 def test_the_bound_and_the_budget_by_hand():
@@ -106,6 +106,12 @@ def test_the_bound_and_the_budget_by_hand():
     # |Z| = 3, longest row 3; class 0: |s| 1, |Z s| 3; class 1: |s| 2, |Z s| 4.
     assert logistic.residual_bound(rows, step) == pytest.approx(0.25 * 3 * 3 * math.hypot(1 * 3, 2 * 4))
     assert logistic.residual_bound(rows.repeat(1, 3), step.repeat(3, 1) / 3) > 0
+    # Of s (1 - s) the steepest slope, where s is 1/2 plus or minus 1 / sqrt 12.
+    at = torch.linspace(-4, 4, 8001, dtype=torch.float64).sigmoid()
+    slope = (at * (1 - at) * (1 - 2 * at)).abs().max()
+    assert float(slope) == pytest.approx(logistic.GAMMA["tight"], rel=1e-6)
+    spent = [unlearned(name)[2]._spent for name in ("cgu[constant=tight]", "cgu")]
+    assert spent[0] < spent[1]
     assert logistic.budget(0.5, 2.0, 1.5 * math.exp(-8)) == pytest.approx(0.25)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import SHARDS, SMALL, command, install, of_committed_source
+from command_line import SHARDS, SMALL, command, install, of_committed_source, shared_folder
 
 from unlearnbench.measure.digests import predictions_digest
 from unlearnbench.measure.machine import STABLE, machine_id
@@ -45,7 +45,7 @@ Forgery = Callable[[Path], None]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("made")
+    return shared_folder(tmp_path_factory, "forgeries")
 
 
 @pytest.fixture
@@ -342,6 +342,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "free text in a note": (note("The best method there is."), "a note is none of the harness's sentences"),
     "an address in a note": (note("more: https://example.org"), "a note holds a path or an address"),
     "another label": (put("label", "sisa (ours)"), "its label is 'sisa (ours)'"),
+    "an alias with markup": (put("alias", "<b>best</b>"), "alias is '<b>best</b>'"),
     "a field of its own": (put("provenance.author", "me"), "provenance.author is 'me'"),
     "a path in a reason": (
         put("provenance.readings.reasons.peak_gpu_mib", "C:\\Users\\me"),
@@ -450,12 +451,17 @@ def test_audits_of_one_repetition_have_one_request() -> None:
 @pytest.mark.parametrize("forge", [put("provenance.threads", 10**18), cell("training.epochs", 10**9)])
 def test_numbers_without_end_are_not_computed_again(command: Any, mine: Path, forge: Forgery) -> None:
     forge(mine)
+    # Each record that is left is computed again, in a process of its own.
+    for path in mine.glob("records/*/*/*/*.json"):
+        cell = json.loads(path.read_text())["cell"]
+        if cell["method"]["name"] == "retrain" or cell["repetition"] > 0:
+            path.unlink()
     told = command("leaderboard", "verify", "mine", "--recompute", "9")
     assert told.code == 1
     assert re.search(
         r"not computed: .* sisa.*(threads is 10{18}|epochs is 10{9}), (not 1 to 1024|more than 10{6})", told.out
     )
-    assert "5 the same, 0 different, 1 not computed" in told.out
+    assert "1 the same, 0 different, 1 not computed" in told.out
 
 
 def test_a_cell_may_take_so_many_times_its_recorded_seconds(

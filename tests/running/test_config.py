@@ -199,3 +199,16 @@ def test_a_nested_table_of_settings_is_a_dotted_key() -> None:
     config = make_config({"methods": ["sisa"], "set": {"training": {"lr": 0.5}, "seed": 3}})
     assert config.training_settings().lr == 0.5
     assert config.base_seed() == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"tuned": "a.toml"}, "`tuned` is for `protocol` tuned"),
+        ({"protocol": "tuned", "epochs": 3}, "`epochs` and `protocol` tuned exclude"),
+        ({"protocol": "tuned", "set": {"training.lr": 0.1}}, "`set` training.lr and `protocol` tuned exclude"),
+    ],
+)
+def test_what_tuning_chose_is_set_nowhere_else(values, match):
+    with pytest.raises(UsageError, match=match):
+        make_config({"methods": ["scrub"], **values})

@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from plugin_samples import TOYS, Write, install, write_distribution
 
 from unlearnbench.cli import main
 from unlearnbench.measure.provenance import provenance
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.running import plan as planning
+from unlearnbench.running.execute import do_cell
+from unlearnbench.running.plan import Plan
+from unlearnbench.running.runner import run_cell
 
 __all__ = ["install"]
 
@@ -67,16 +71,32 @@ def command(
     signal.signal(signal.SIGTERM, before)
 
 
+def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Give a folder that all workers of a run of tests share: what is made in it is made once, not once for each."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def of_committed_source(command: Any, arguments: Sequence[str], made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the results folder `mine` where the command runs, as from source that is committed; once, then copy it."""
     mine = Path("mine").absolute()
-    if (made / "mine").exists():
-        shutil.copytree(made / "mine", mine)
-    else:
-        monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
-        assert command(*arguments).code == 0
-        shutil.copytree(mine, made / "mine")
+    with FileLock(made / "lock"):
+        if (made / "mine").exists():
+            shutil.copytree(made / "mine", mine)
+        else:
+            monkeypatch.setattr(planning, "provenance", lambda: {**provenance(), "dirty": False})
+            assert command(*arguments).code == 0
+            shutil.copytree(mine, made / "part")
+            (made / "part").rename(made / "mine")
     return mine
+
+
+def computed_here(plan: Plan, report: Any) -> Iterator[Record]:
+    """Compute the cells of a plan in this process, in place of `run_in_processes`, which takes seconds for each."""
+    for cell in plan.wanted:
+        yield do_cell(cell, plan.graphs[cell.dataset_label], plan.context, plan.store, None, run_cell)
 
 
 def records_of(out: Path) -> dict[tuple[str, int], Record]:

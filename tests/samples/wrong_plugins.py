@@ -306,6 +306,26 @@ class NeedsTwoNodes(Wrong, Model):
         return Normed(num_features, num_classes)
 
 
+class Averaging(Normed):
+    """Ignores the weights of the edges it averages over."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def embed(self, x, edge_index, edge_weight=None):
+        rows = super().embed(x, edge_index)
+        return rows.index_add(0, edge_index[1], rows[edge_index[0]])
+
+
+class ForgetsWeights(Wrong, Model):
+    name = "forgets-weights"
+    supports_edge_weight = True
+
+    def build(self, num_features, num_classes, generator):
+        return Averaging(num_features, num_classes)
+
+
 class HidesNaN(Wrong, Metric):
     name = "hides-nan"
 
@@ -490,6 +510,7 @@ FAULTS = {
     ("unlearner", HasNoState): (["answers"], "state\\(\\) or kept\\(\\) returned a NoneType"),
     ("unlearner", WrongParts): (["answers"], "Partitioner loses-nodes returned shard"),
     ("model", NeedsTwoNodes): (["answers"], "a single node.*normalises over a batch"),
+    ("model", ForgetsWeights): (["edge-weights"], "other weights give the same predictions"),
     ("metric", HidesNaN): (["nan"], "Predictions with NaN are scored"),
     ("metric", NeedsEveryClass): (["a-number"], "score\\(\\) of a single node gave nan"),
     ("dataset", AnotherEachTime): (["same-answer"], "Loaded twice it is another graph: x differ"),

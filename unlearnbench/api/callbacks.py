@@ -13,19 +13,21 @@ from unlearnbench.graph import Graph
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
+from unlearnbench.running.curves import means, validation_labels
 from unlearnbench.running.execute import Compute
 from unlearnbench.running.outcome import Arrays, RunContext
-from unlearnbench.running.runner import run_cell
+from unlearnbench.running.runner import cell_data, run_cell
 
 # The cell as a short text, and the phase.
 OnPhase = Callable[[str, str], None]
-# The cell as a short text, the phase, the epoch counted from 1, and how many there are.
-OnEpoch = Callable[[str, str, int, int], None]
+# The cell as a short text, the phase, the epoch counted from 1, how many there are, and the values of this one:
+# `loss` and `val_f1`, means over the networks trained together; empty in a method's own loop.
+OnEpoch = Callable[[str, str, int, int, dict[str, float]], None]
 OnRecord = Callable[[Record], None]
 
 
 def watched(on_phase: OnPhase | None, on_epoch: OnEpoch | None, config: RunConfig) -> Compute:
-    """Return what computes a cell and calls back as phases and epochs begin; without callbacks it is `run_cell`.
+    """Return what computes a cell and calls back as phases begin and epochs end; without callbacks it is `run_cell`.
 
     Raises:
         UsageError: Cells are computed in other processes, where there is nothing to call.
@@ -40,15 +42,30 @@ def watched(on_phase: OnPhase | None, on_epoch: OnEpoch | None, config: RunConfi
 
     def compute(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
         name = cell.describe()
+        labels = validation_labels(cell_data(cell, graph))
+        running: list[tuple[str, int, int]] = []
+        values: dict[str, float] = {}
+
+        def end_epoch() -> None:
+            # That an epoch has ended is known when the next thing begins.
+            while running and on_epoch is not None:
+                _called(on_epoch, "on_epoch", name, *running.pop(), dict(values))
+            values.clear()
 
         def watch(phase: str, epoch: int, epochs: int) -> None:
             context.watch(phase, epoch, epochs)
-            if epochs and on_epoch is not None:
-                _called(on_epoch, "on_epoch", name, phase, epoch, epochs)
-            elif not epochs and on_phase is not None:
+            end_epoch()
+            if epochs:
+                running[:] = [(phase, epoch, epochs)]
+            elif on_phase is not None:
                 _called(on_phase, "on_phase", name, phase)
 
-        return run_cell(cell, graph, replace(context, watch=watch, is_timed=False))
+        watched = replace(context, watch=watch, is_timed=False)
+        if on_epoch is not None:
+            watched = replace(watched, on_values=lambda losses, said: values.update(means(losses, said, labels)))
+        computed = run_cell(cell, graph, watched)
+        end_epoch()
+        return computed
 
     return compute
 

@@ -31,8 +31,9 @@ def run(
         methods: Brackets, or one text with commas; classes of this session too: see `register`.
         progress: Whether to show how far the run is; None: only in a notebook.
         on_phase: Called with a cell and a phase, both as text, before the phase begins.
-        on_epoch: Called with a cell, a phase, the epoch from 1 and their number, as the epoch begins. Records of
-            runs with `on_phase` or `on_epoch` give no times.
+        on_epoch: Called with a cell, a phase, the epoch from 1, their number, and the values of the epoch that has
+            ended: `loss` and `val_f1`, averaged over the networks trained together (empty in a loop of the method's
+            own). Records of runs with `on_phase` or `on_epoch` give no times.
         on_record: Called with each record that was made, once it is saved.
         **settings: Options of `running.options.RunOptions`: `datasets`, `models`, `repetitions`, `out`, ...; among
             datasets and models can be classes of this session, among datasets also PyG `Data`.

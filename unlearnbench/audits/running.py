@@ -16,6 +16,7 @@ from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.config import RunConfig
+from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.running.plan import Plan, make_plan, select_missing, take_shard
 from unlearnbench.task.training import Silent
 
@@ -44,6 +45,9 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     audits = chosen_audits(names, catalogue)
     # Records of runs do not matter here: with `always` none of them is read or mentioned.
     plan = make_plan(replace(config, overwrite="always"), catalogue)
+    recipes = {
+        (cell.dataset_label, cell.model.label): cell.training for cell in plan.cells if cell.method.name == REFERENCE
+    }
     cells, unfit = [], Counter[str]()
     for audit in audits:
         examiner: Audit = audit.build()
@@ -51,6 +55,9 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
             reason = examiner.unfit(cell.method)
             if config.forget_kind not in audit.cls.kinds:
                 reason = f"it asks about requests of {' and '.join(sorted(audit.cls.kinds))}s"
+            # A cell has one recipe, with which the audit trains Retrain too.
+            if cell.training != recipes.get((cell.dataset_label, cell.model.label), cell.training):
+                reason = "it was tuned with another recipe than Retrain; audit it with `protocol` www24"
             if reason:
                 unfit[f"{audit.label} is not for {cell.method.label}: {reason}"] += 1
             else:

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli.flags import with_flags
+from unlearnbench.cli.program import as_typed, program
 from unlearnbench.cli.streams import standard_streams
 from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UnlearnbenchError, nearest
 from unlearnbench.running.forks import handling
@@ -19,6 +21,7 @@ from unlearnbench.running.forks import handling
 COMMANDS = {
     "run": "Run methods on datasets and print tables.",
     "audit": "Ask whether forgotten data is really gone.",
+    "tune": "Tune methods, each with the same number of trials.",
     "forget": "Serve a request to forget on a saved model.",
     "report": "Rebuild tables from records.",
     "leaderboard": "Write or check the leaderboard, submit records.",
@@ -72,6 +75,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; errors for users are two lines and an exit code."""
     # SIGTERM, as job schedulers send it, is handled like Ctrl-C: finished cells are saved already.
+    messages.hide_warnings_of_torch()
     with handling(signal.SIGTERM, _interrupt), standard_streams():
         code = _exit_code(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
@@ -85,15 +89,15 @@ def _exit_code(given: list[str]) -> int:
     except UnlearnbenchError as error:
         if "--debug" in given:
             traceback.print_exception(error)
-        print(f"error: {with_flags(error.message, cli)}", file=sys.stderr)
-        if error.hint:
-            print(with_flags(error.hint, cli), file=sys.stderr)
+        messages.error(with_flags(error.message, cli), as_typed(with_flags(error.hint, cli), COMMANDS))
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        command = " ".join([program(), *(context.command_path.split(" ")[1:] if context else [])])
+        messages.error(" ".join(error.format_message().split()), f"Its options: {command} --help")
         return EXIT_USAGE
-    except (KeyboardInterrupt, click.Abort):
-        print("interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        print(f"{stop or 'interrupted.'} The same command again goes on from there.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return outcome if isinstance(outcome, int) else EXIT_OK
 

@@ -81,7 +81,7 @@ def _click_option(name: str, flag: Flag, defaults: dict[str, Any]) -> Callable[[
     elif get_origin(kind) is list:
         keywords["multiple"] = True
     elif kind is Path:
-        keywords["type"] = click.Path(file_okay=name == "data_root", path_type=Path)
+        keywords["type"] = click.Path(file_okay=name in ("data_root", "tuned"), path_type=Path)
     else:
         keywords["type"] = kind
     return click.option(*names, name, **keywords)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.lists import definitions
+from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
 from unlearnbench.hookspecs import HOOKS, KINDS
+from unlearnbench.messages import broken, columns, painted
 
 if TYPE_CHECKING:
     from unlearnbench.component import Spec
     from unlearnbench.registry.catalogue import Catalogue
 
 
-@click.command("show", cls=options.Command, short_help="Show one component, table or experiment.")
+@click.command("show", cls=options.Command, short_help="Show one component, table, experiment or record.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
 @options.as_json
@@ -26,8 +31,14 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     """Show one component: where it comes from, what it needs, its parameters with defaults, its presets.
 
     NAME can have a bracket: then its values are shown instead of the defaults. It can also be the
-    name of a table or an experiment.
+    name of a table or an experiment, or the path of a record.
     """
+    if is_record(name):
+        from unlearnbench.report.tables.render import printable
+
+        recorded = describe_record(Path(name))
+        print(json.dumps(recorded, indent=1) if as_json else printable("\n".join(record_lines(recorded))))
+        return
     from unlearnbench.registry.loading import load_and_report
     from unlearnbench.registry.resolve import resolve_any
 
@@ -39,7 +50,13 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     else:
         described = describe(resolve_any(catalogue, name, kind))
         lines = list(_lines(described))
-    print(json.dumps(described, indent=1) if as_json else "\n".join(lines))
+    if as_json:
+        print(json.dumps(described, indent=1))
+        return
+    first, *others = lines
+    print(painted(first, "bold", sys.stdout))
+    fits = sys.stdout.isatty()
+    print("\n".join(broken(line, columns(), "  ") if fits and "\n" not in line else line for line in others))
 
 
 def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
@@ -97,10 +114,11 @@ def describe(spec: Spec) -> dict[str, Any]:
     """Describe a component as plain JSON values.
 
     Returns:
-        `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
-        `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
-        `models` too, of a dataset `license`, `source` and `size`. A parameter that is a component has
-        `parameters` of its own. What does not apply or is unknown is null.
+        `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `link`, `bibtex`, `needs`,
+        `parameters`, `presets`, `default_preset`; of an unlearner whose requirements are met `claim`,
+        `claim_reason`, `forgets` and `models` too, of it and of a model `supports_edge_weight`, of a dataset
+        `license`, `source` and `size`. A
+        parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
 
@@ -114,6 +132,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         "distribution": spec.distribution,
         "summary": cls.summary,
         "reference": cls.reference,
+        "link": (cls.paper.url or None) if cls.paper else None,
+        "bibtex": cls.paper.bibtex() if cls.paper else None,
         "needs": [
             {"module": need.module, "of": None if owner is spec else f"{owner.kind} {owner.name}"}
             | {"met": need.is_met, "found": need.describe()}
@@ -129,6 +149,9 @@ def describe(spec: Spec) -> dict[str, Any]:
         described |= {"claim": method.claim.value, "claim_reason": method.claim_reason or None}
         described |= {"forgets": sorted(method.forgets)}
         described |= {"models": None if method.models is None else sorted(method.models)}
+        described |= {"supports_edge_weight": method.supports_edge_weight}
+    if spec.kind == "model":
+        described |= {"supports_edge_weight": cls.supports_edge_weight}
     described["parameters"] = list(_parameters(spec))
     described["presets"] = {preset: dict(values) for preset, values in cls.presets.items()}
     described["default_preset"] = cls.default_preset or None
@@ -136,11 +159,16 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
+    from unlearnbench.component import search_ranges
+
     parts = dict(spec.parts())
     plain = spec.params.model_dump(mode="json", exclude=set(parts))
+    ranges = search_ranges(type(spec.params))
     for key, info in type(spec.params).model_fields.items():
         value = parts[key].name if key in parts else plain[key]
         row: dict[str, Any] = {"name": key, "value": value, "description": info.description or ""}
+        if key in ranges:
+            row["tuned"] = {"low": ranges[key].low, "high": ranges[key].high, "log": ranges[key].log}
         if key in parts:
             row["parameters"] = list(_parameters(parts[key]))
         yield row
@@ -154,6 +182,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
         yield described["summary"]
     if described["reference"]:
         yield f"Reference: {described['reference']}"
+    if described["link"]:
+        yield f"Link: {described['link']}"
     if described["kind"] == "dataset":
         yield f"Licence: {described['license'] or 'not known'}"
         yield f"Source: {described['source'] or 'not known'}"
@@ -165,18 +195,23 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "claim" in described:
         reason = described["claim_reason"]
         yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+    if "supports_edge_weight" in described:
+        yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
-        yield "Parameters:"
-        yield from _lines_of_parameters(described["parameters"], "  ")
+        yield definitions("Parameters:", list(_pairs(described["parameters"])))
     if described["presets"]:
         yield f"Presets (preset=NAME; the default is {described['default_preset']}):"
         for preset, values in described["presets"].items():
             yield f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items())
+    if described["bibtex"]:
+        yield f"Cite as:\n{described['bibtex']}"
 
 
-def _lines_of_parameters(rows: Iterable[Mapping[str, Any]], indent: str) -> Iterator[str]:
+def _pairs(rows: Iterable[Mapping[str, Any]], indent: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each parameter with its value, and its description; those of a part are indented."""
     for row in rows:
         value = row["value"]
         shown = int(value) if isinstance(value, float) and value.is_integer() else value
-        yield f"{indent}{row['name']} = {shown}    {row['description']}".rstrip()
-        yield from _lines_of_parameters(row.get("parameters", ()), indent + "    ")
+        tuned = f" Tuned from {row['tuned']['low']:g} to {row['tuned']['high']:g}." if "tuned" in row else ""
+        yield f"{indent}{row['name']} = {shown}", f"{row['description']}{tuned}"
+        yield from _pairs(row.get("parameters", ()), indent + "  ")

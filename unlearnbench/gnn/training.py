@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -19,9 +20,48 @@ from unlearnbench.gnn.plain_module import OneRowError, PlainStack
 from unlearnbench.gnn.sampling import NeighbourSampler
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training
+from unlearnbench.task.training import AfterEpoch
 
 
-def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epochs: Iterable[int]) -> None:
+class _Followed:
+    """The mean loss of each network over an epoch, reported as the epoch ends.
+
+    Args:
+        stack: The networks in training.
+        steps: How many steps an epoch has.
+        report: What to call; it may evaluate the networks, which changes no bit of the training.
+    """
+
+    def __init__(self, stack: Stack, steps: int, report: AfterEpoch) -> None:
+        self._stack, self._steps, self._report = stack, steps, report
+        self._sums: Tensor | None = None
+        self._nodes: list[int] = []
+        self._taken = 0
+
+    def step(self, losses: Tensor, counts: Sequence[int]) -> None:
+        """Add a step: `losses` are those of the networks' nodes one after the other, `counts` how many each has."""
+        sums = torch.stack([part.sum() for part in losses.split(list(counts))])
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._nodes = [a + b for a, b in zip(self._nodes or [0] * len(counts), counts, strict=True)]
+        self._taken += 1
+        if self._taken % self._steps:
+            return
+        means = self._sums.cpu() / torch.tensor(self._nodes)
+        self._sums, self._nodes = None, []
+        devices = [losses.device] if losses.is_cuda else []
+        with torch.random.fork_rng(devices):
+            self._report(means)
+        self._stack.train()
+
+
+def train(
+    stack: Stack,
+    layout: Layout,
+    labels: Tensor,
+    training: Training,
+    epochs: Iterable[int],
+    followed: _Followed | None = None,
+) -> None:
     """Train in place: Adam on the sum of the networks' mean cross-entropies over the nodes with a label.
 
     The gradient of the sum is, for each network, that of its own mean: no parameter of one
@@ -39,12 +79,18 @@ def train(stack: Stack, layout: Layout, labels: Tensor, training: Training, epoc
         if layout.noise is not None:
             layout.noise.step = epoch
         rows = stack.head(stack.embed(layout), layout)
-        descent.step(rows if counted is None else rows[counted], labels, share)
+        losses = descent.step(rows if counted is None else rows[counted], labels, share)
+        if followed is not None:
+            followed.step(losses, sizes)
     descent.finish()
 
 
 def train_on_batches(
-    stack: Stack, batches: Iterable[Sequence[tuple[Graph, int]]], noise: Noise, training: Training
+    stack: Stack,
+    batches: Iterable[Sequence[tuple[Graph, int]]],
+    noise: Noise,
+    training: Training,
+    followed: _Followed | None = None,
 ) -> int:
     """Train in place as `train` does, each step on a batch of each network.
 
@@ -54,6 +100,7 @@ def train_on_batches(
             the others only pass messages.
         noise: Source of dropout.
         training: Learning rate and weight decay.
+        followed: Takes the losses of each step.
 
     Returns:
         The number of nodes of all subgraphs.
@@ -69,7 +116,10 @@ def train_on_batches(
         fresh = stack.fresh().train()
         embedded = fresh.embed(layout)[torch.cat(counted).to(noise.device)]
         labels = torch.cat([graph.y for graph in seeds])
-        descent.step(fresh.head(embedded, Ragged(seeds, noise)), labels, _shares([n for _, n in batch], noise.device))
+        sizes = [count for _, count in batch]
+        losses = descent.step(fresh.head(embedded, Ragged(seeds, noise)), labels, _shares(sizes, noise.device))
+        if followed is not None:
+            followed.step(losses, sizes)
         rows += layout.num_rows
     descent.finish()
     return rows
@@ -85,8 +135,8 @@ class _Descent:
             self._parameters, lr=training.lr, weight_decay=training.weight_decay, fused=True
         )
 
-    def step(self, rows: Tensor, labels: Tensor, share: Tensor) -> None:
-        """Take one step: `rows` are logits, `share` are their weights in the loss."""
+    def step(self, rows: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Take one step and return the loss of each row: `rows` are logits, `share` are their weights in the loss."""
         losses = functional.cross_entropy(rows[:, : self._stack.num_classes], labels, reduction="none")
         # The gradients are computed, not accumulated: the first layer's is written to the same buffer
         # in every step, and accumulating would copy it.
@@ -94,6 +144,7 @@ class _Descent:
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = _laid_out(gradient, parameter)
         self._optimiser.step()
+        return losses.detach()
 
     def finish(self) -> None:
         """Release all gradients."""
@@ -192,14 +243,17 @@ def _train_lockstep(
     # The role of the first step's stream has no step in it.
     of_step = (step,) if step else ()
     noise = Noise([task.key(role, "dropout", name, *of_step) for name in names], task.device)
-    epochs = task.epochs(task.training.epochs)
+    epochs, steps_an_epoch = task.epochs(task.training.epochs), _steps_an_epoch(task.training, graphs[0])
+    report = task.listener.follow(role, step, names, partial(_answer, networks, graphs[0].num_features))
+    followed = None if report is None else _Followed(stack, steps_an_epoch, report)
     try:
         if task.training.batch_size:
             generators = [task.generator(role, "batches", name, *of_step) for name in names]
             batches = _batches(task.training, graphs, generators, epochs)
-            task.count(batch_nodes=train_on_batches(stack, batches, noise, task.training))
+            task.count(batch_nodes=train_on_batches(stack, batches, noise, task.training, followed))
         else:
-            train(stack, Ragged(graphs, noise), torch.cat([graph.y for graph in graphs]), task.training, epochs)
+            labels = torch.cat([graph.y for graph in graphs])
+            train(stack, Ragged(graphs, noise), labels, task.training, epochs, followed)
     except OneRowError as error:
         name, nodes = names[error.network], graphs[error.network].num_nodes
         what = f"Shard {name} has {nodes} training {'node' if nodes == 1 else 'nodes'}"
@@ -210,9 +264,12 @@ def _train_lockstep(
             " without batch normalisation.",
         ) from None
     nodes = sum(graph.num_nodes for graph in graphs)
-    steps = task.training.epochs * _steps_an_epoch(task.training, graphs[0])
-    task.count(steps=steps, node_epochs=nodes * task.training.epochs)
+    task.count(steps=task.training.epochs * steps_an_epoch, node_epochs=nodes * task.training.epochs)
     return Networks(make, stack.fresh(), len(graphs))
+
+
+def _answer(networks: Networks, num_features: int, graph: Graph, at: Tensor) -> Tensor | None:
+    return networks.predict_shared(graph, at)[1] if graph.num_features == num_features else None
 
 
 def _batches(
@@ -233,7 +290,7 @@ def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
     spec, device = task.model, task.device
     num_features, num_classes = graph.num_features, graph.num_classes
     model = spec.build()
-    if graph.edge_weight is not None and not getattr(model, "supports_edge_weight", False):
+    if not getattr(model, "supports_edge_weight", False) and graph.edge_weight is not None:
         raise RefusedError(f"The model {spec.name!r} takes no edge weights, and the graph has some.", "Use another.")
     if isinstance(model, StackedModel):
         return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)

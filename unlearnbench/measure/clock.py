@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,15 +14,23 @@ import torch
 
 from unlearnbench.measure.memory import MemorySource, Sizes, gpu_memory, resident_memory
 from unlearnbench.measure.nvml import GpuProcessMemory, GpuReading
+from unlearnbench.task.training import AfterEpoch, Answer
 
 # How far two clocks may be apart at the end of a phase.
 CLOCK_SECONDS, CLOCK_SHARE = 0.01, 0.01
 
 Watch = Callable[[str, int, int], None]
+# As `Listener.follow`, with the name of the innermost phase in front.
+Follow = Callable[[str, str, int, Sequence[int], Answer], AfterEpoch | None]
 
 
 def unwatched(phase: str, epoch: int, epochs: int) -> None:
     """Ignore phases and epochs."""
+
+
+def unfollowed(phase: str, role: str, step: int, networks: Sequence[int], answer: Answer) -> AfterEpoch | None:
+    """Follow no training."""
+    return None
 
 
 def synchroniser(device: torch.device) -> Callable[[], None]:
@@ -83,18 +91,24 @@ class Meter:
     the outer peak is the largest of its own and those inside. A meter is for one thread.
 
     The watch is called with the name of each phase before its clock starts, 0 and 0; and for each epoch in it with
-    the name, the number from 1 and the number of epochs.
+    the name, the number from 1 and the number of epochs. `follow` is asked at the start of each training.
 
     Attributes:
         clock_fault: How two clocks differed over a phase; empty if they agreed.
     """
 
-    def __init__(self, device: torch.device, instruments: Instruments | None = None, watch: Watch = unwatched) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        instruments: Instruments | None = None,
+        watch: Watch = unwatched,
+        follow: Follow = unfollowed,
+    ) -> None:
         self.device = device
         self.counts: dict[str, int] = {}
         self.reasons: dict[str, str] = {}
         self._instruments = Instruments.of(device) if instruments is None else instruments
-        self._watch = watch
+        self._watch, self._follow = watch, follow
         self._rows: list[dict[str, Any]] = []
         self._stack: list[_Open] = []
         self._memory = (self._instruments.resident, self._instruments.gpu)
@@ -130,7 +144,15 @@ class Meter:
 
     def epoch(self, number: int, total: int) -> None:
         """Report to the watch that an epoch of the innermost phase begins."""
-        self._watch(self._stack[-1].row["name"] if self._stack else "", number, total)
+        self._watch(self._innermost, number, total)
+
+    def follow(self, role: str, step: int, networks: Sequence[int], answer: Answer) -> AfterEpoch | None:
+        """Return what to call after each epoch of a training in the innermost phase; None: nothing."""
+        return self._follow(self._innermost, role, step, networks, answer)
+
+    @property
+    def _innermost(self) -> str:
+        return self._stack[-1].row["name"] if self._stack else ""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

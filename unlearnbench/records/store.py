@@ -5,6 +5,7 @@ Layout under a results folder:
     records/<machine>/<dataset>/<method>/<key>.json         the outcome of a cell
     records/<machine>/<dataset>/<method>/<key>.error.json   a failure, never counted as done
     records/<machine>/<dataset>/<method>/<key>.npz          predictions, ids
+    records/<machine>/<dataset>/<method>/<key>.curves.npz   learning curves, where they were asked for
     machines/<machine>.json                                 the description of the machine
     unfinished/<machine>/<key>/*.pt                         members of an unfinished cell: see `unfinished`
 
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError, WriteError
+from unlearnbench.records.curves import deployed_digest, read_curves, split_off, write_curves
 from unlearnbench.records.files import (
     TEMPORARY,
     cannot_write,
@@ -150,7 +152,8 @@ class Store:
     def save(self, record: Record, arrays: Mapping[str, NDArray[Any]] | None = None) -> Path:
         """Write the outcome of a cell and return its path; remove checkpoints and the record of an earlier failure.
 
-        The arrays, of plain numbers, are written beside the record and before it, so that no record is without them.
+        The arrays, of plain numbers, are written beside the record and before it, so that no record is without them;
+        learning curves, whose names begin with `curves.HEAD`, into a file of their own.
 
         Raises:
             UsageError: A failure, another machine's record, or an array that holds objects.
@@ -161,7 +164,10 @@ class Store:
         if arrays is not None:
             for name, array in arrays.items():
                 _check_array(name, array)
-            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+            columns, others = split_off(arrays)
+            write_whole(folder / f"{record.key}.npz", lambda file: np.savez(file, **others))  # type: ignore[arg-type]
+            if columns:
+                write_curves(folder, record, columns)
         path = folder / record.file_name
         write_whole(path, record.to_json().encode("ascii"))
         remove(folder / f"{record.key}.error.json")
@@ -200,6 +206,34 @@ class Store:
                 f"{path}: cannot be read ({type(error).__name__}: {error}).",
                 "Run the cell again with `overwrite` always.",
             ) from None
+
+    def curves(self, record: Record) -> dict[str, NDArray[Any]] | None:
+        """Read the learning curves beside a record: see `read_curves`."""
+        return read_curves(self.folder(record), record, self.root)
+
+    def has_curves(self, key: str) -> bool:
+        """Whether this machine has a readable record of a cell with its learning curves."""
+        record = self._readable(key)
+        try:
+            return record is not None and self.curves(record) is not None
+        except DamagedRecordError as error:
+            self.problems.append(error)
+            return False
+
+    def add_curves(self, key: str, record: Record, arrays: Mapping[str, NDArray[Any]]) -> bool:
+        """Write the learning curves of a cell computed again beside its record that is there and stays as it is.
+
+        Returns:
+            Whether they were written: not if the record that is there deployed other parameters.
+
+        Raises:
+            WriteError: They cannot be written.
+        """
+        standing = self._readable(key)
+        if standing is None or deployed_digest(standing) != deployed_digest(record):
+            return False
+        write_curves(self.folder(standing), standing, split_off(arrays)[0])
+        return True
 
     def save_machine(self, description: Mapping[str, Any]) -> Path:
         """Write the description of the machine, unless the same one is there already.

@@ -4,6 +4,7 @@ from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.brackets import parse_bracket
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
+from unlearnbench.report.frame.curves import load_curves
 from unlearnbench.report.frame.frame import VIEWS, canonical, frame_of, load_records
 from unlearnbench.report.frame.record_groups import (
     REFERENCE,
@@ -90,6 +91,7 @@ __all__ = [
     "holm",
     "known",
     "latest_audits",
+    "load_curves",
     "load_records",
     "matched_by_name",
     "mean",

@@ -25,6 +25,7 @@ from unlearnbench.task import Training
 
 AMOUNTS = ("forget_ratio", "forget_count")
 """The settings of which a run may have several values: one grid each."""
+_RECIPE = ("training.epochs", "training.lr", "training.weight_decay")
 
 
 @dataclass(config=ConfigDict(extra="forbid"), frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class RunConfig(RunOptions):
             raise ValueError("expected a finite number")
         return seconds
 
-    @field_validator("out", "data_root", "save_state")
+    @field_validator("out", "data_root", "save_state", "tuned")
     @classmethod
     def _check_path(cls, path: Path | None) -> Path | None:
         if path is not None and "\0" in str(path):
@@ -109,6 +110,15 @@ class RunConfig(RunOptions):
             raise UsageError("`jobs` is for this machine.", "With `backend` dask the workers' threads say how many.")
         if self.distribute == "members":
             self._check_members()
+        if self.log and self.overwrite == "busy":
+            raise UsageError(
+                "`overwrite` busy makes times anew, and `log` curves gives none.", "Run one after the other."
+            )
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether a cell that has a record is computed for its learning curves alone."""
+        return self.log == "curves" and self.overwrite != "always"
 
     def _check_members(self) -> None:
         if self.backend != "dask":
@@ -117,12 +127,31 @@ class RunConfig(RunOptions):
             ("`isolate`", self.isolate is True),
             ("`cell_timeout`", self.cell_timeout is not None),
             ("`train` one-by-one", self.train == "one-by-one"),
+            ("`log` curves", self.log is not None),
         ):
             if is_given:
                 raise UsageError(
                     f"{flag} and `distribute` members exclude each other.",
                     "Cells are then computed in this process, and members on the workers: leave one of them out.",
                 )
+
+    def check_tuned(self) -> None:
+        """Check that nothing sets what tuning chose.
+
+        Raises:
+            UsageError: A file of tuned values without their protocol, or a recipe beside it.
+        """
+        if self.protocol != "tuned":
+            if self.tuned is not None:
+                raise UsageError("`tuned` is for `protocol` tuned.", "Add `protocol` tuned, or leave `tuned` out.")
+            return
+        fixed = ["`epochs`"] if self.epochs is not None else []
+        fixed += [f"`set` {key}" for key in self.set if key in _RECIPE]
+        if fixed:
+            raise UsageError(
+                f"{fixed[0]} and `protocol` tuned exclude each other.",
+                "Tuning chose the recipe: leave one of them out.",
+            )
 
     def check_size(self, source: str, amounts: int = 1) -> None:
         """Check that the grid, for so many amounts to forget, is not too large, before anything is multiplied out.
@@ -235,6 +264,7 @@ def make_config(values: Mapping[str, Any], source: str = "the settings") -> RunC
     config.check_size(source)
     config.forget_amount()
     config.poison()
+    config.check_tuned()
     config.check_backend()
     return config
 

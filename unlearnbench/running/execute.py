@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unlearnbench import messages
 from unlearnbench.component import canonical_json
 from unlearnbench.graph import Graph, Split
 from unlearnbench.records.record import DamagedRecordError, Record
@@ -21,7 +21,7 @@ from unlearnbench.records.states import save_state as write_state
 from unlearnbench.records.store import Store, remove_temporaries
 from unlearnbench.running.backends.dask_cells import run_on_dask
 from unlearnbench.running.backends.dask_members import members_on_dask
-from unlearnbench.running.backends.processes import run_in_processes
+from unlearnbench.running.backends.processes import run_in_processes, save_outcome
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.outcome import Arrays, RunContext
 from unlearnbench.running.plan import Plan, Progress, state_path
@@ -103,7 +103,8 @@ def _run_here(plan: Plan, on_progress: Callable[[Progress], None], compute: Comp
             if kind not in warmed:
                 warmed.add(kind)
                 prepare(cell, context)
-            record = do_cell(cell, plan.graphs[cell.dataset_label], context, plan.store, plan.save_state, compute)
+            graph = plan.graphs[cell.dataset_label]
+            record = do_cell(cell, graph, context, plan.store, plan.save_state, compute, plan.config.keeps_records)
             on_progress(Progress(cell, number, total, record))
             yield record
 
@@ -116,24 +117,32 @@ def prepare(cell: Cell, context: RunContext) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how
-        print(f"note: warming up {cell.method.shown} failed: {error}", file=sys.stderr)
+        messages.note(f"warming up {cell.method.shown} failed: {error}")
 
 
 def do_cell(
-    cell: Cell, graph: Graph, context: RunContext, store: Store, save_state: Path | None, compute: Compute
+    cell: Cell,
+    graph: Graph,
+    context: RunContext,
+    store: Store,
+    save_state: Path | None,
+    compute: Compute,
+    keeps_records: bool = False,
 ) -> Record:
     """Compute one cell and save its record, and its deployed parameters in the folder `save_state`, if there is one.
+
+    With `keeps_records` learning curves alone are saved beside a record that is there.
 
     Raises:
         WriteError: Something cannot be written.
     """
-    if context.unfinished is None:
+    if context.unfinished is None and not context.log:
         context = replace(context, unfinished=store.root)
     record, arrays, state = compute(cell, graph, context)
     if not record.is_failure:
         if save_state is not None:
             write_state(_state_of(cell, record, arrays, state), state_path(save_state, record.key))
-        store.save(record, arrays)
+        save_outcome(store, record, arrays, keeps_records)
         return record
     store.save_failure(record)
     # What failed may hold its data in circles that would only be found when memory is short.
@@ -147,7 +156,7 @@ def _standing(store: Store, key: str) -> Record | None:
     try:
         return store.find(key)
     except DamagedRecordError as error:  # reported when the plan was made; the other records are sound
-        print(f"note: {error.message}", file=sys.stderr)
+        messages.note(error.message)
         return None
 
 

@@ -64,7 +64,7 @@ class RunOptions:
 
     methods: list[Name] = option(
         [],
-        "Unlearners, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias.",
+        "Methods, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias; all.",
         names=("--methods", "-m"),
         metavar="NAMES",
     )
@@ -74,8 +74,13 @@ class RunOptions:
     seeds: list[int] | None = option(
         None, "Which repetitions, instead of their number: 3,4. Can be repeated.", metavar="LIST", reads="integers"
     )
-    protocol: Literal["www24", "poison"] = option(
-        "www24", "Forget training nodes, or wrong nodes that are injected first."
+    protocol: Literal["www24", "poison", "tuned"] = option(
+        "www24",
+        "Forget training nodes, with one recipe for all methods; poison: wrong nodes, which are injected first; tuned:"
+        " as www24, with the values that `tune` chose for each method.",
+    )
+    tuned: Path | None = option(
+        None, "Tuned values for --protocol tuned.", metavar="FILE", shown="those of the package"
     )
     setting: Literal["inductive", "transductive"] = option(
         "inductive",
@@ -125,7 +130,7 @@ class RunOptions:
         metavar="KEY=VALUE",
         reads="assignments",
     )
-    out: Path = option(Path("results"), "Results folder.", metavar="DIR")
+    out: Path = option(Path("runs"), "Folder of the records.", metavar="DIR")
     data_root: Path | None = option(
         None, "Where datasets lie.", metavar="DIR", shown="UNLEARNBENCH_DATA, else your cache folder"
     )
@@ -173,6 +178,12 @@ class RunOptions:
         metavar="NAME",
     )
     reference: bool = option(True, "Do not run Retrain along.", names=("--no-reference",), commands=("run",))
+    log: Literal["curves"] | None = option(
+        None,
+        "Keep the loss and the validation F1 of each network after each epoch beside the record, which gives no times;"
+        " a record that is there stays as it is.",
+        commands=("run",),
+    )
     save_state: Path | None = option(
         None,
         "Keep weights, forgotten ids, split and partition here, as DIR/KEY.pt.",

@@ -17,12 +17,13 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError, StoppedError
-from unlearnbench.measure.clock import Meter, Watch, unwatched
+from unlearnbench.measure.clock import Follow, Meter, Watch, unfollowed, unwatched
 from unlearnbench.measure.load import LoadWatch
 from unlearnbench.records.record import Record
 from unlearnbench.records.unfinished import unfinished_folder
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.checkpoints import CellCheckpoints
+from unlearnbench.running.curves import OnValues
 from unlearnbench.running.process_guard import guarded_process, is_out_of_memory
 from unlearnbench.task.task import CheckpointStore
 
@@ -30,6 +31,8 @@ from unlearnbench.task.task import CheckpointStore
 SERIAL = "serial"
 # Some of a cell's members were trained by an earlier run.
 RESUMED = "resumed"
+# Callbacks were made, or learning curves kept, while a cell was timed.
+WATCHED = "watched"
 # A cell's members were trained on a cluster.
 MEMBERS = "dask-members"
 
@@ -41,7 +44,8 @@ class RunContext:
     """The context that all cells of a run share.
 
     If `deterministic`, torch refuses operations whose results may vary from call to call. `watch` is called as
-    `Meter` says; `is_timed` is false if it does work of its own there.
+    `Meter` says; `is_timed` is false if it does work of its own there. `log` keeps learning curves, and `on_values` is
+    called with the values of each epoch: either makes times worthless. `follow` is as in `Meter`.
     `elsewhere` makes, for a cell, the store that has its members trained elsewhere; None: they are
     trained here. `unfinished` is the results folder for checkpoints of unfinished cells; None: none are written.
     """
@@ -55,6 +59,9 @@ class RunContext:
     deterministic: bool = False
     watch: Watch = unwatched
     is_timed: bool = True
+    log: bool = False
+    on_values: OnValues | None = None
+    follow: Follow = unfollowed
     elsewhere: Callable[[Cell], CheckpointStore] | None = None
     unfinished: Path | None = None
 
@@ -93,7 +100,8 @@ def measured(
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     watch = LoadWatch()
-    outcome = Outcome(Meter(context.device, watch=context.watch), checkpoints=_checkpoints(cell, context))
+    meter = Meter(context.device, watch=context.watch, follow=context.follow)
+    outcome = Outcome(meter, checkpoints=_checkpoints(cell, context))
     failure = None
     key = seeds.seed(cell.seed, "process", cell.dataset_identity, cell.repetition)
     with guarded_process(key, context.device, context.deterministic) as changed:
@@ -109,7 +117,10 @@ def measured(
             failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     outcome.notes += changed
     outcome.notes += outcome.checkpoints.notes
-    backend = RESUMED if outcome.checkpoints.taken and context.backend == SERIAL else context.backend
+    is_timed = context.is_timed and not context.log
+    backend = context.backend
+    if backend == SERIAL:
+        backend = RESUMED if outcome.checkpoints.taken else SERIAL if is_timed else WATCHED
     load = watch.finish()
     provenance = {
         **context.provenance,
@@ -119,11 +130,13 @@ def measured(
         "machine": context.machine,
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
-        "exclusive": backend == SERIAL and context.is_timed and load.is_exclusive(),
+        "exclusive": backend == SERIAL and load.is_exclusive(),
         "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
     }
     if not context.is_timed:
         outcome.notes.append("Callbacks were made while it was timed (on_phase, on_epoch): it gives no times.")
+    if context.log:
+        outcome.notes.append("Learning curves were kept while it was timed (--log curves): it gives no times.")
     if context.backend == MEMBERS:
         outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
     elif context.backend != SERIAL:

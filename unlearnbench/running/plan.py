@@ -25,10 +25,15 @@ from unlearnbench.records.store import Policy, Store
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.running import lookup
-from unlearnbench.running.cell import Cell
+from unlearnbench.running.cell import Cell, identity_of
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
 from unlearnbench.running.outcome import RunContext
+from unlearnbench.running.tuned import TUNED, read_tuned
+from unlearnbench.task import Training
+
+# From a method, a model, a dataset and a recipe to the method and the recipe of its cells.
+Chooser = Callable[[Spec, Spec, Spec, Training], tuple[Spec, Training]]
 
 
 @dataclass(frozen=True)
@@ -96,9 +101,14 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
     repetitions = sorted(set.intersection(*(set(each.repetition_numbers()) for each in configs)))
     origin = {"plugins": catalogue.versions(), **provenance(), "allocator": allocator, "repetitions": repetitions}
     context = RunContext(device, first.threads, machine["id"], metrics, origin, deterministic=first.deterministic)
+    context = replace(context, log=first.log == "curves")
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out
+    for each in configs:
+        if lookup.ALL in each.methods:
+            absent = lookup.fitting_methods(each, catalogue)[1]
+            plan.notices += [f"left out of `methods` all: {reason}" for reason in absent if reason not in plan.notices]
     if any(config.setting == "inductive" for config in configs):
         plan.notices += _little_seen(graphs)
     select_missing(plan, first.overwrite)
@@ -107,12 +117,13 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
 
 @dataclass(frozen=True)
 class _Grid:
-    """What the settings of one grid name, looked up."""
+    """What the settings of one grid name, looked up; `choose` gives a method its values on a dataset with a model."""
 
     config: RunConfig
     methods: Sequence[Spec]
     models: Sequence[Spec]
     datasets: Sequence[Spec]
+    choose: Chooser
 
     def cells(self, graphs: Mapping[str, Graph], checksums: Mapping[str, str], device: torch.device) -> Iterator[Cell]:
         """Yield every point of the grid; a dataset that was left out has none."""
@@ -129,8 +140,10 @@ class _Grid:
                 poison=poison,
                 setting=config.setting,
             )
-            for model, repetition, method in product(self.models, config.repetition_numbers(), self.methods):
-                yield Cell(rules, dataset, checksum, model, method, training, repetition, seed, device.type)
+            for model in self.models:
+                chosen = [self.choose(method, model, dataset, training) for method in self.methods]
+                for repetition, (method, recipe) in product(config.repetition_numbers(), chosen):
+                    yield Cell(rules, dataset, checksum, model, method, recipe, repetition, seed, device.type)
 
 
 def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
@@ -141,17 +154,28 @@ def _look_up(config: RunConfig, catalogue: Catalogue) -> _Grid:
     check_requirements([*datasets, *models, *methods])
     if config.is_isolated or config.backend != "local":
         lookup.check_installed([*datasets, *models, *methods])
-    return _Grid(config, methods, models, datasets)
+    return _Grid(config, methods, models, datasets, _chooser(config, catalogue))
+
+
+def _chooser(config: RunConfig, catalogue: Catalogue) -> Chooser:
+    """Return what gives a method its values: tuned ones for the protocol of this name, else those it has."""
+    if config.protocol != TUNED:
+        return lambda method, model, dataset, training: (method, training)
+    values = read_tuned(config.tuned)
+    return lambda method, model, dataset, training: values.of(catalogue, method, model, identity_of(dataset), training)
 
 
 def select_missing(plan: Plan, overwrite: Policy) -> None:
     """Set `wanted`, the cells of a plan that are to be computed, and report records that cannot be read."""
     # A state is not in the record: a cell that lacks it is computed again, unless that is forbidden.
     states = None if overwrite == "never" else plan.save_state
+    logs = overwrite != "never" and plan.context.log
     plan.wanted = [
         cell
         for cell in plan.cells
-        if plan.store.wanted(cell.key, overwrite) or (states is not None and not state_path(states, cell.key).is_file())
+        if plan.store.wanted(cell.key, overwrite)
+        or (states is not None and not state_path(states, cell.key).is_file())
+        or (logs and not plan.store.has_curves(cell.key))
     ]
     plan.notices += [f"{error.message} The cell is computed anew." for error in plan.store.problems]
     plan.store.problems.clear()

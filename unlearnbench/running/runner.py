@@ -31,6 +31,7 @@ from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
+from unlearnbench.running.curves import Curves, scored_curves
 from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 from unlearnbench.task import Query, Task, View, make_query, surroundings
 from unlearnbench.unlearning import Unlearner
@@ -46,15 +47,34 @@ def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arr
     Returns:
         The record, the arrays to store beside it (predictions, ids), and the deployed state.
     """
-    return measured(cell, context, lambda outcome: _run(cell, cell_data(cell, graph), context, outcome))
+    return _computed(cell, cell_data(cell, graph), context, scored_curves)
 
 
 def run_unscored(
     cell: Cell, data: protocol.RepetitionData, context: RunContext
 ) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
     """Do what `run_cell` does, on data that need not have the labels to score with, and give no score."""
-    unscored = replace(context, metrics=())
-    return measured(cell, unscored, lambda outcome: _run(cell, data, unscored, outcome))
+    return _computed(cell, data, replace(context, metrics=()), lambda arrays, _: arrays)
+
+
+def _computed(
+    cell: Cell,
+    data: protocol.RepetitionData,
+    context: RunContext,
+    finish: Callable[[Arrays, protocol.RepetitionData], Arrays],
+) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
+    """Compute a cell; learning curves pass through `finish`."""
+    curves = Curves(context.on_values)
+    is_followed = context.log or context.on_values is not None
+
+    def work(outcome: Outcome) -> str:
+        try:
+            return _run(cell, data, context, outcome, curves)
+        finally:
+            if context.log:
+                outcome.arrays |= finish(curves.arrays(), data)
+
+    return measured(cell, replace(context, follow=curves.follow) if is_followed else context, work)
 
 
 def cell_data(cell: Cell, graph: Graph) -> protocol.RepetitionData:
@@ -74,7 +94,7 @@ def score_arrays(
     return scores, [*one_class_notes(answers, labels), *problems]
 
 
-def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome) -> str:
+def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome, curves: Curves) -> str:
     name, meter = cell.dataset_identity, outcome.meter
     graph, split, requests = data.graph, data.split, data.requests
     archive = f"{cell.key}.npz"
@@ -102,6 +122,7 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         outcome.notes.append(f"{cell.model.label} is a module of the session: its networks are trained one by one.")
     inputs = GuardedInputs()
     _guard(task, inputs, "the training graph")
+    curves.ask(_validation(data, graph, split.train, context.device))
     with meter.phase("fit"):
         method.fit(task)
     outcome.fields["claim"] = {"claim": method.claim.value, "reason": method.claim_reason}
@@ -124,6 +145,8 @@ def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome
         demand = Request(request.ids.clone().to(context.device), request.kind)
         _guard(task, inputs, "the retained graph")
         inputs.add("the ids of the request", demand.ids)
+        after_request = graph if request.kind == "node" else request.apply(graph)
+        curves.ask(_validation(data, after_request, task.graph.ids.cpu(), context.device))
         with meter.phase("unlearn"):
             method.unlearn(demand, task)
         spent = {name: amount - counted.get(name, 0) for name, amount in meter.counts.items()}
@@ -206,6 +229,13 @@ def _questions(
             inputs.add(f"the targets of the {part} query", query.targets)
             inputs.add(f"the retained ids of the {part} query", query.retained)
     return queries
+
+
+def _validation(data: protocol.RepetitionData, graph: Graph, held: Tensor, device: torch.device) -> Query | None:
+    """Return the question that networks in training are asked; None without validation nodes."""
+    if len(data.split.val) == 0:
+        return None
+    return make_query(graph, held, data.split.val, View.FULL, device, data.unlabelled)
 
 
 def _answers(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+from torch import Tensor
+
+from unlearnbench.graph import Graph
+
+# From a graph and positions in it to the logits [S, n, C] of the networks in training as they are; None if the graph
+# has other columns than those they are trained on.
+Answer = Callable[[Graph, Tensor], Tensor | None]
+# Takes the loss of each network over the epoch that has ended: float32 [S].
+AfterEpoch = Callable[[Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,17 @@ class Listener(Protocol):
         """Note that an epoch begins, counted from 1."""
         ...
 
+    def follow(self, role: str, step: int, networks: Sequence[int], answer: Answer) -> AfterEpoch | None:
+        """Return what to call after each epoch of a training; None: nobody follows it, and nothing is computed.
+
+        Args:
+            role: What the networks are for, as in `train_networks`.
+            step: Number of this training in a sequence.
+            networks: The networks' numbers.
+            answer: Evaluates the networks as they are at the time of the call.
+        """
+        ...
+
 
 class Silent:
     """A listener that measures nothing."""
@@ -78,3 +99,7 @@ class Silent:
 
     def epoch(self, number: int, total: int) -> None:
         """Do nothing."""
+
+    def follow(self, role: str, step: int, networks: Sequence[int], answer: Answer) -> AfterEpoch | None:
+        """Return None."""
+        return None

@@ -40,6 +40,9 @@ class Unlearner(Component, ABC):
         forgets: Kinds of requests that it serves; a run with another kind stops before any training.
         settings: Settings that it supports; a run in another one stops before any training. In the transductive
             setting it trains on `Task.seen`, or `Task.parts`, and leaves nodes with the label -1 out of losses.
+        uses_training: Whether its networks are trained as `task.training` says; where not, `tune` leaves the
+            recipe alone.
+        released: Parameters of the authors' code where they are not the defaults; `tune` tries them first.
         models: Names of the base models that it supports; None: any. A run with none of them stops
             before any training; in a run with some of them, each other model becomes a record of a refusal.
         claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
@@ -56,6 +59,8 @@ class Unlearner(Component, ABC):
     forgets: ClassVar[frozenset[Kind]] = frozenset({"node"})
     settings: ClassVar[frozenset[Setting]] = frozenset({"inductive"})
     models: ClassVar[frozenset[str] | None] = None
+    uses_training: ClassVar[bool] = True
+    released: ClassVar[Mapping[str, Any]] = {}
     supports_edge_weight: bool = False
     deletes_at_inference: bool = True
 

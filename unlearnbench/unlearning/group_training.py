@@ -13,7 +13,7 @@ from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task
 from unlearnbench.task.task import ShardGroup, TrainedGroup
-from unlearnbench.task.training import Listener
+from unlearnbench.task.training import AfterEpoch, Answer, Listener
 
 
 class TrainsMembers(Protocol):
@@ -52,6 +52,10 @@ class CountingListener:
     def epoch(self, number: int, total: int) -> None:
         """Pass the epoch on."""
         self._other.epoch(number, total)
+
+    def follow(self, role: str, step: int, networks: Sequence[int], answer: Answer) -> AfterEpoch | None:
+        """Return what the other listener returns."""
+        return self._other.follow(role, step, networks, answer)
 
 
 def train_group(method: TrainsMembers, task: Task, graphs: Sequence[Graph], group: ShardGroup) -> TrainedGroup:

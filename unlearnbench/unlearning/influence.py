@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.component import ComponentParams
+from unlearnbench.component import ComponentParams, search
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
@@ -32,7 +32,12 @@ class InfluenceParams(ComponentParams):
     hops: int | None = Field(
         default=None, ge=0, description="Hops around the request within which losses change; left out: by depth."
     )
-    iterations: int = Field(default=100, ge=1, description="Terms of the Neumann series, at most.")
+    iterations: int = Field(
+        default=100,
+        ge=1,
+        description="Terms of the Neumann series, at most.",
+        json_schema_extra=search(2, 300, log=True),
+    )
     scale: float | None = Field(
         default=None, gt=0, description="Divides the Hessian; left out: a little more than its largest eigenvalue."
     )

@@ -16,6 +16,12 @@ ABOUT = (
 )
 
 
+def is_papers(protocol_config: str) -> bool:
+    """Whether a protocol is that of the paper's tables: nothing injected, inductive, one recipe for all."""
+    protocol = json.loads(protocol_config)
+    return bool(protocol["name"] == "www24") and {"poison", "setting"}.isdisjoint(protocol)
+
+
 def matched(name: str, averages: Aggregate) -> tuple[list[Matched], list[str]]:
     """Find the paper's row for each row of a group.
 
@@ -26,8 +32,8 @@ def matched(name: str, averages: Aggregate) -> tuple[list[Matched], list[str]]:
         The pairs in the order of the group's rows, and notes on rows that were passed over.
     """
     printed = of_cell(published(name), averages.group.facets["dataset"], averages.group.facets["model"])
-    if {"poison", "setting"} & json.loads(averages.group.facets["protocol_config"]).keys():
-        printed = {}  # the paper's figure of the poison has no numbers, and its tables are inductive
+    if not is_papers(averages.group.facets["protocol_config"]):
+        printed = {}  # the paper's figure of the poison has no numbers, and its tables are inductive and not tuned
     if name in ABLATIONS:
         by_design = {zeroed(method): one for method, one in printed.items()}
         rows: dict[str, Published] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,7 @@ from unlearnbench.report import (
     scores,
     with_facets,
 )
-from unlearnbench_graphrevoker.paper.against import REQUEST
+from unlearnbench_graphrevoker.paper.against import REQUEST, is_papers
 from unlearnbench_graphrevoker.paper.designs import METHOD
 from unlearnbench_graphrevoker.paper.numbers import PAPER, published
 
@@ -84,7 +83,7 @@ def claim_tables(name: str, groups: Sequence[Aggregate]) -> list[Table]:
     alike: dict[tuple[str, ...], list[Aggregate]] = {}
     for averages in groups:
         facets = averages.group.facets
-        of_paper = {"poison", "setting"}.isdisjoint(json.loads(facets["protocol_config"]))
+        of_paper = is_papers(facets["protocol_config"])
         if facets["forget"] == REQUEST and of_paper:
             alike.setdefault(tuple(averages.group.facets[key] for key in _SAME), []).append(averages)
     tables = []

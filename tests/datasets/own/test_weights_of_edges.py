@@ -11,10 +11,14 @@ import torch
 from graph_samples import saved, tables, user_graph
 from torch_geometric.data import Data
 
+from unlearnbench.api.session import name_of
 from unlearnbench.datasets.base import describe, load_graph
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError
 from unlearnbench.graph import Graph
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.lookup import load_graphs
 
 EDGES = user_graph()["edge_index"]
 WEIGHTS = 1 + EDGES.sum(dim=0) / 8
@@ -101,3 +105,34 @@ def test_parallel_edges_are_compared_by_their_sum(tmp_path: Path) -> None:
     load(saved(tmp_path / "g.pt", edge_index=edges, edge_weight=torch.tensor([1.0, 2.0, 3.0])), weighted=True)
     with pytest.raises(DataError, match="the weight 3 in one direction and 4 in the other"):
         load(saved(tmp_path / "h.pt", edge_index=edges, edge_weight=torch.tensor([1.0, 2.0, 4.0])), weighted=True)
+
+
+def test_a_run_says_what_it_ignores_and_assumes_and_the_options_that_change_it(tmp_path: Path) -> None:
+    catalogue = load_catalogue()
+    path = saved(tmp_path / "g.pt", edge_index=FEW, edge_weight=torch.tensor([1.0, 2.0, 3.0]))
+    for options, said in (("", True), ("[undirected=true]", False)):
+        spec = resolve(catalogue, "dataset", f"file:{path}{options}")
+        _, notices = load_graphs([spec], tmp_path, True)
+        assert "file:g.pt: ignored: edge_weight (weighted=true uses it)." in notices
+        one_way = "file:g.pt: some edges lack their reverse and are used as directed; undirected=true adds it."
+        assert (one_way in notices) is said
+
+
+def test_data_of_a_session_are_named_by_what_is_used_of_them() -> None:
+    one, other = (Data(**user_graph(edge_weight=weights)) for weights in (WEIGHTS, 2 * WEIGHTS))
+    assert name_of(one, "dataset") == name_of(other, "dataset")
+    tables = [name_of({"name": data, "weighted": True}, "dataset") for data in (one, other)]
+    assert tables[0]["name"] != tables[1]["name"]
+    graphs = [
+        File(File.Params(path=table["name"].removeprefix("file:"), weighted=True)).load(Path()) for table in tables
+    ]
+    assert torch.equal(2 * graphs[0].edge_weight, graphs[1].edge_weight)
+
+
+def test_the_option_is_in_the_key_of_a_cell_only_if_it_is_set() -> None:
+    catalogue = load_catalogue()
+    plain, weighted = (
+        resolve(catalogue, "dataset", f"file:g.pt{options}").canonical() for options in ("", "[weighted=true]")
+    )
+    assert "weighted" not in plain["params"]
+    assert weighted["params"] == {**plain["params"], "weighted": True}

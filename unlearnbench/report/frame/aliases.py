@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from unlearnbench.records.record import Record
+from unlearnbench.running.tuned import TUNED
 
 NO_ALIASES: Mapping[str, str] = {}
 
@@ -38,7 +39,8 @@ def aliased(frame: pd.DataFrame, given: Mapping[str, str] = NO_ALIASES) -> pd.Da
         if config in given or (len(owners[alias]) == 1 and alias not in taken)
     }
     alias = pd.Series([kept.get(config, "") for config in frame["method_config"]], frame.index, dtype="object")
-    return frame.assign(alias=alias, method=frame["method"].where(alias == "", alias))
+    shown = alias + frame["method"].str.endswith(f" ({TUNED})").map({True: f" ({TUNED})", False: ""})
+    return frame.assign(alias=alias, method=frame["method"].where(alias == "", shown))
 
 
 def without_aliases(records: Iterable[Record]) -> Iterator[Record]:

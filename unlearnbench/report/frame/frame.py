@@ -19,6 +19,8 @@ from unlearnbench.records.record import FAILURES, Record
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.stream import stream_steps
+from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
+from unlearnbench.running.tuned import TUNED
 
 VIEWS = ("shard", "full")
 
@@ -146,8 +148,10 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def shown_method(label: str, preset: str) -> str:
-    """Name a method with its preset behind it: `graphrevoker[sem_weight=0] (paper)`."""
+def shown_method(label: str, preset: str, tuned: bool = False) -> str:
+    """Name a method with its preset behind it, and whether it was tuned: `graphrevoker[sem_weight=0] (paper)`."""
+    if tuned:
+        return f"{shown_method(label, preset)} ({TUNED})"
     if not preset:
         return label
     try:
@@ -219,11 +223,11 @@ def _cell(record: Record) -> dict[str, Any]:
         "dataset_config": canonical({name: value for name, value in cell["dataset"].items() if name != "sha256"}),
         "model": cell["model"]["name"],
         "model_config": canonical(cell["model"]),
-        "training_config": canonical(cell.get("training", {})),
+        "training_config": canonical(training_of(cell)),
         "other_config": canonical({name: value for name, value in cell.items() if name not in CELL_PARTS}),
-        "method": shown_method(record.label, preset),
+        "method": shown_method(record.label, preset, is_tuned(cell)),
         "method_name": method["name"],
-        "method_config": canonical(method),
+        "method_config": canonical(method_of(cell)),
         "label": record.label,
         "alias": record.alias,
         "preset": preset,

@@ -13,6 +13,7 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import canonical
+from unlearnbench.running.tuned import TUNED
 
 REFERENCE = "retrain"
 GROUP = ["protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device"]
@@ -63,9 +64,10 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:
-    setting = json.loads(facets["protocol_config"]).get("setting")
+    protocol = json.loads(facets["protocol_config"])
     name = f"{facets['dataset']}, {facets['model']} on {facets['device']}, forgetting {facets['forget']}"
-    return f"{name}, {setting}" if setting else name
+    apart = [protocol.get("setting"), TUNED if protocol.get("name") == TUNED else None]
+    return ", ".join([name, *(each for each in apart if each)])
 
 
 def _config(facets: Mapping[str, str]) -> dict[str, Any]:

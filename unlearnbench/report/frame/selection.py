@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UsageError, nearest
+from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.experiments import configs, find_experiment
 from unlearnbench.protocol import Protocol
 from unlearnbench.registry.catalogue import Catalogue
@@ -21,6 +22,7 @@ from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models, references_of
+from unlearnbench.running.tuned import TUNED
 
 # A dataset's own split is the dataset's affair, and a version that of the records.
 _OF_THE_GRAPH = ("split", "version")
@@ -96,10 +98,8 @@ def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Ca
     for name in names:
         rows = _meant(frame, column, name, catalogue)
         if not rows.any():
-            there = sorted(set(frame[column]))
-            close = nearest(name, there, 1)
-            guess = f"Did you mean {close[0]}? " if close else ""
-            raise NothingMatchedError(f"No record is of {column} {name!r}.", f"{guess}There are: {', '.join(there)}.")
+            hint = unknown_name(column, name, set(frame[column])).hint.replace("Known:", "There are:")
+            raise NothingMatchedError(f"No record is of {column} {name!r}.", hint)
         keep |= rows
     if column != "method" or "method_name" not in frame:
         return keep
@@ -121,6 +121,8 @@ def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) ->
         return frame["dataset"] == name
     kind = "unlearner" if column == "method" else "model"
     same = frame[column] == name
+    if column == "method":  # a tuned row is named with its values
+        same |= frame["method"].str.fullmatch(rf"{re.escape(name)}(\[.*\])? \({TUNED}\)")
     try:
         return same | (frame[f"{column}_config"] == canonical(resolve(catalogue, kind, name).canonical()))
     except UsageError:

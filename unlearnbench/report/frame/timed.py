@@ -25,8 +25,11 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     machine = busiest_machine(serial)
     timed = serial[serial["machine"] == machine]
     notes = []
-    if len(ok) > len(serial):
-        notes.append(f"{len(ok) - len(serial)} records give no times: they did not run one after the other.")
+    watched = int((ok["backend"] == "watched").sum())
+    if len(ok) > len(serial) + watched:
+        notes.append(f"{len(ok) - len(serial) - watched} records give no times: they did not run one after the other.")
+    if watched:
+        notes.append(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile.")
     if len(serial) > len(timed):
         others = ", ".join(sorted(set(serial["machine"]) - {machine}))
         notes.append(f"{len(serial) - len(timed)} records of other machines give no times ({others}).")

@@ -9,6 +9,7 @@ from pathlib import Path
 from unlearnbench.component import canonical_json
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.record_groups import REFERENCE
+from unlearnbench.report.frame.tuned_rows import method_of, training_of
 from unlearnbench.report.publish.timing import outermost_seconds
 
 Records = Mapping[Path, Record]
@@ -100,8 +101,9 @@ def _listed(numbers: set[int]) -> str:
 
 
 def _setting(record: Record) -> str:
-    return canonical_json({key: value for key, value in record.cell.items() if key not in ("method", "repetition")})
+    cell = {**record.cell, "training": training_of(record.cell)}
+    return canonical_json({key: value for key, value in cell.items() if key not in ("method", "repetition")})
 
 
 def _method(record: Record) -> str:
-    return canonical_json([record.cell["method"]["name"], record.cell["method"]])
+    return canonical_json([record.cell["method"]["name"], method_of(record.cell)])

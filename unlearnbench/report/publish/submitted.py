@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from unlearnbench.records.record import Record
 from unlearnbench.running.options import MAX_REPETITIONS, MAX_THREADS
-from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL
+from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL, WATCHED
 
 # Far above what any honest cell has: larger numbers only make whoever computes it again wait.
 MAX_EPOCHS = 10**6
@@ -73,6 +73,7 @@ def _matching(pattern: str) -> StringConstraints:
 
 Line = Annotated[str, AfterValidator(_plain)]
 Name = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")]
+Alias = Annotated[str, _matching(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")]
 Place = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")]
 Version = Annotated[str, _matching(r"[0-9]+(\.[0-9]+)*([._+-]?[A-Za-z0-9]+)*")]
 MachineId = Annotated[str, _matching(r"m-[0-9a-f]{6}")]
@@ -132,6 +133,7 @@ class _Provenance(_Strict):
     python: Version
     packages: dict[Name, Version | None]
     plugins: dict[Name, Version]
+    instructions: Annotated[str, _matching(r"[A-Za-z0-9 _.-]+")] = ""
     git: Annotated[str, _matching(r"[0-9a-f]{40}([0-9a-f]{24})?")] | None
     dirty: bool | None
     started: Annotated[str, _matching(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00")]
@@ -141,7 +143,7 @@ class _Provenance(_Strict):
     isolated: bool = False
     scored_outside: bool = False
     process_seconds: Annotated[float, Ge(0), Le(2**32)] | None = None
-    backend: Literal["serial", "resumed", "processes", "dask", "dask-members"]
+    backend: Literal["serial", "resumed", "watched", "processes", "dask", "dask-members"]
     machine: MachineId
     worker: _Worker | None = None
     load: Annotated[list[Annotated[float, Ge(0), Le(2**20)] | None], Field(min_length=2, max_length=2)]
@@ -187,6 +189,8 @@ class _Outcome(_Strict):
     key: Digest
     status: Literal["ok", "diverged", "refused"]
     label: Line
+    # The leaderboard shows labels alone.
+    alias: Alias = ""
     cell: dict[str, Any]
     phases: list[_Phase]
     unlearn_seconds: Seconds | None
@@ -203,7 +207,7 @@ class _Outcome(_Strict):
     audit: dict[str, Any] | None = None
 
 
-assert {SERIAL, RESUMED, MEMBERS} <= set(_Provenance.model_fields["backend"].annotation.__args__)  # type: ignore[union-attr]
+assert {SERIAL, RESUMED, WATCHED, MEMBERS} <= set(_Provenance.model_fields["backend"].annotation.__args__)  # type: ignore[union-attr]
 
 
 def content_problem(record: Record) -> str:

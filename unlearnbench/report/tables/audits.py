@@ -15,6 +15,8 @@ from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
+from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
+from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
 GATE = "controls"
@@ -97,7 +99,7 @@ def _verdicts(part: pd.DataFrame) -> Table:
         verdicts = {audit: joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
         shown.append({"method": str(method), "claim": joined(of_method["claim"]), **verdicts})
     notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
-    notes.append(provenance(part))
+    notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 
@@ -144,8 +146,8 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
         "protocol": shown_protocol(cell["protocol"]),
         "forget": shown_forget(cell["protocol"].get("forget", {})),
         "model": cell["model"]["name"],
-        "method": shown_method(record.label, str(cell["method"].get("preset", ""))),
-        "method_config": canonical(cell["method"]),
+        "method": shown_method(record.label, str(cell["method"].get("preset", "")), is_tuned(cell)),
+        "method_config": canonical(method_of(cell)),
         "label": record.label,
         "alias": record.alias,
         "audit": cell["audit"]["name"],
@@ -191,7 +193,7 @@ def _placed(record: Record) -> dict[str, str]:
         "dataset_sha256": str(cell["dataset"].get("sha256", "")),
         "dataset_config": canonical({key: value for key, value in cell["dataset"].items() if key != "sha256"}),
         "model_config": canonical(cell["model"]),
-        "training_config": canonical(cell.get("training", {})),
+        "training_config": canonical(training_of(cell)),
         "device": str(cell.get("device", "")),
     }
 

@@ -16,6 +16,7 @@ from unlearnbench.report.frame.record_groups import distinguish, retrains
 from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
 from unlearnbench.report.tables.columns import RATIO, time_notes
 from unlearnbench.report.tables.evidence import (
+    DISTANCE,
     EVIDENCE,
     NO_GATE,
     OLDER,
@@ -26,6 +27,8 @@ from unlearnbench.report.tables.evidence import (
     scored,
     timed,
 )
+from unlearnbench.report.tables.notes import Note, details
+from unlearnbench.report.tables.sentences import gains, sentence
 from unlearnbench.report.tables.table import Table
 
 NAME = "forgetting"
@@ -122,13 +125,26 @@ def forgetting_table(place: Place) -> Table:
             shown[-1][head.title] = cell.text
             line |= _raw(head, cell)
         data.append({**line, "method_config": config, **first[[name for name in PLACE if name not in FACETS]]})
+    sentences = tuple(filter(None, (_sentence(place, config) for config in place.configs)))
     return Table(
         NAME,
         f"What is known of each method's forgetting: {place_name(place.audits)}.",
         pd.DataFrame(shown),
         pd.DataFrame(data),
         tuple(_notes(place, heads, [cell for cells in place.rows.values() for cell in cells])),
+        sentences=sentences,
     )
+
+
+def _sentence(place: Place, config: str) -> str:
+    """Say in one sentence what is known of a method; nothing of Retrain, which others are measured by."""
+    if retrains(config):
+        return ""
+    cells = dict(zip((head.name for head in place.heads()), place.rows[config], strict=True))
+    gained = {} if place.runs is None else gains(place.runs)
+    verdict, distance = cells["exactness"].text, cells[DISTANCE.name].value
+    ratio = cells["times_retrain"].value
+    return sentence(place.names[config], verdict, distance, gained.get(config), place.metric, ratio)
 
 
 def _raw(head: Head, cell: Cell) -> dict[str, Any]:
@@ -140,22 +156,22 @@ def _raw(head: Head, cell: Cell) -> dict[str, Any]:
 
 def _notes(place: Place, heads: Sequence[Head], cells: Sequence[Cell]) -> Iterator[str]:
     # The notes of the time say what it is relative to.
-    yield from (f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
-    yield EMPTY
+    yield from details(f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
+    yield Note(EMPTY, "Empty: not measured. cannot tell: the controls say that the number is no evidence.")
     states = {state for cell in cells for state in cell.state.split(", ")}
     if NO_GATE in states:
-        yield GATELESS
+        yield Note(GATELESS)
     if OLDER in states:
         yield f"{OLDER}: the record is of an earlier version of the audit, whose weaker attack sees less."
-    yield SEVERAL
+    yield Note(SEVERAL, "In brackets: 95 % intervals.")
     settings = place.audits.drop_duplicates(["method_config", "audit_config"])
     settings = settings.assign(plain=audits_of(settings))
     for (config, audit), part in settings.groupby(["method_config", "plain"], sort=True):
         if len(part) > 1:
-            yield LATEST.format(method=place.names[str(config)], audit=audit, count=len(part))
+            yield Note(LATEST.format(method=place.names[str(config)], audit=audit, count=len(part)))
     if place.runs is None:
         yield "F1 and time: no run has this request; `unlearnbench run` with the same options makes them."
     else:
         yield from time_notes(place.runs, place.runs.data, [RATIO])
-    yield "The columns measure different things, and no sum of them is taken."
-    yield f"Audits: {provenance(place.audits)}"
+    yield Note("The columns measure different things, and no sum of them is taken.")
+    yield Note(f"Audits: {provenance(place.audits)}")

@@ -39,13 +39,14 @@ class CellOrder(Order):
 
     Checkpoints of an unfinished cell are in `unfinished`; None: in `out`. `sealed` bytes of data follow the order,
     and the record has no scores; 0: the dataset is loaded, and the cell is scored. `data_root` and `save_state` are
-    as in `RunOptions`; `machine` and `backend` as records have them. `python_path` is the run's own PYTHONPATH, None
-    where there is none: that of the cell's process is the search path of the run.
+    as in `RunOptions`; `log` as in `RunContext`; `machine` and `backend` as records have them. `python_path` is the
+    run's own PYTHONPATH, None where there is none: that of the cell's process is the search path of the run.
     """
 
     data_root: str | None
     out: str
     unfinished: str | None
+    log: bool
     sealed: int
     save_state: str | None
     machine: str

@@ -26,12 +26,14 @@ from typing import IO, Any
 
 from unlearnbench.errors import StoppedError, UnlearnbenchError
 from unlearnbench.measure.request_time import HARNESS_PHASES
+from unlearnbench.records.curves import HEAD
 from unlearnbench.records.record import Record, Status
 from unlearnbench.records.store import Store
 from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.backends.sealed import seal
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
+from unlearnbench.running.curves import scored_curves
 from unlearnbench.running.outcome import Arrays
 from unlearnbench.running.plan import Plan, Progress
 from unlearnbench.running.runner import cell_data, score_arrays
@@ -165,7 +167,8 @@ def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0) -
         **plan.context.torch_settings(),
         data_root=None if data_root is None else str(data_root.absolute()),
         out=str(out or plan.store.root),
-        unfinished=str(plan.store.root) if out else None,
+        unfinished=str(plan.store.root) if out and not plan.context.log else None,
+        log=plan.context.log,
         sealed=sealed,
         save_state=None if plan.save_state is None else str(plan.save_state),
         machine=plan.context.machine,
@@ -202,9 +205,11 @@ def _computed(plan: Plan, cell: Cell, processes: Processes) -> tuple[Ended, Rece
         ended = processes.run(order_of(plan, cell, Path(name), len(sealed)), plan.config.cell_timeout, sealed)
         seconds = perf_counter() - started
         received = read_received(Path(name), plan, cell) if "saved" in ended.answer else None
-    if received is None or data is None or received[0].status != "ok":
+    if received is None or data is None:
         return ended, received
-    record, arrays = received
+    record, arrays = received[0], None if received[1] is None else scored_curves(received[1], data)
+    if record.status != "ok":
+        return ended, (record, arrays)
     metrics, problems = score_arrays(arrays or {}, data, plan.context.metrics)
     outer = math.fsum(row.get("seconds") or 0 for row in record.phases if row["name"] in HARNESS_PHASES)
     if outer > seconds:
@@ -229,7 +234,10 @@ def read_received(folder: Path, plan: Plan, cell: Cell) -> Received | None:
     record = store.find(cell.key) or store.find_failure(cell.key)
     if record is None:
         return None
-    return record, store.arrays(record) if (store.folder(record) / f"{record.key}.npz").is_file() else None
+    if not (store.folder(record) / f"{record.key}.npz").is_file():
+        return record, None
+    curves = store.curves(record) or {}
+    return record, store.arrays(record) | {f"{HEAD}{name}": column for name, column in curves.items()}
 
 
 def save_received(plan: Plan, received: Received) -> Record:
@@ -238,8 +246,23 @@ def save_received(plan: Plan, received: Received) -> Record:
     if record.is_failure:
         plan.store.save_failure(record)
     else:
-        plan.store.save(record, arrays)
+        save_outcome(plan.store, record, arrays, plan.config.keeps_records)
     return record
+
+
+def save_outcome(store: Store, record: Record, arrays: Arrays | None, keeps_records: bool) -> None:
+    """Save the outcome of a cell; with `keeps_records` learning curves alone, if there is a record already.
+
+    That record keeps its times. If it deployed other parameters, the curves are not those of its training.
+    """
+    if not keeps_records or not store.has(record.key):
+        store.save(record, arrays)
+    elif not store.add_curves(record.key, record, arrays or {}):
+        print(
+            f"note: {record.key}: its record deployed other parameters than this training, whose learning curves are"
+            " left out; --overwrite always makes both anew.",
+            file=sys.stderr,
+        )
 
 
 def record_ended(plan: Plan, cell: Cell, ended: Ended) -> Record:

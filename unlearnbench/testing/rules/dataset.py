@@ -15,7 +15,7 @@ from unlearnbench.protocol import Forget, protocol
 from unlearnbench.registry.environment import OFFLINE
 from unlearnbench.testing.graphs import Toy
 from unlearnbench.testing.rules.base import Case, Fault, Rule, Skipped
-from unlearnbench.testing.rules.purity import reproducible, seeded_answer
+from unlearnbench.testing.rules.purity import copies, reproducible, seeded_answer
 
 _LEAST_CLASSES = 2
 
@@ -68,8 +68,9 @@ def _fits_the_protocol(case: Case, toy: Toy) -> Iterator[Fault]:
 def _difference(one: Graph, other: Graph) -> str:
     if one.checksum() == other.checksum():
         return ""
-    tensors = ("x", "y", "edge_index", "ids")
-    unequal = [name for name in tensors if not getattr(one, name).equal(getattr(other, name))]
+    ours, theirs = copies(one, other)
+    names = [*dict.fromkeys([*ours, *theirs])]
+    unequal = [name for name in names if name not in ours or name not in theirs or not ours[name].equal(theirs[name])]
     return f"{', '.join(unequal) or 'its split'} differ"
 
 

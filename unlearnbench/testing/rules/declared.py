@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import unlearnbench
-from unlearnbench.component import ComponentParams
+from unlearnbench.component import ComponentParams, search_ranges
 from unlearnbench.registry.brackets import Bracket
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.testing.graphs import Toy
@@ -61,6 +61,13 @@ def _parameters(case: Case, toy: Toy) -> Iterator[Fault]:
     case.build()
     for preset in cls.presets:
         resolve(case.catalogue, case.spec.kind, Bracket(case.spec.name, {"preset": preset}))
+    for name, values in search_ranges(params).items():
+        if not values.low < values.high or (values.log and not values.low > 0):
+            yield Fault(
+                f"Its range of {name} to be tuned is empty.", "Use search(LOW, HIGH), LOW above 0 with log=True."
+            )
+        for value in (values.low, values.high):
+            resolve(case.catalogue, case.spec.kind, Bracket(case.spec.name, {name: str(value)}))
     if cls.presets and not cls.default_preset:
         yield Fault("It has presets and no default_preset.", "Name its own defaults in default_preset.")
 
@@ -75,5 +82,9 @@ def _fields(params: type[BaseModel]) -> Iterator[Fault]:
 
 RULES = (
     Rule("declares", "name, version, summary and reference are given, and the class is of its kind", _declares),
-    Rule("parameters", "every parameter has a default and a description, every preset can be used", _parameters),
+    Rule(
+        "parameters",
+        "every parameter has a default and a description, every preset and every value to be tuned can be used",
+        _parameters,
+    ),
 )

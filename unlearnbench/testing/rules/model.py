@@ -106,6 +106,25 @@ def _can_be_differentiated(case: Case, toy: Toy) -> Iterator[Fault]:
         yield Fault("No parameter has a gradient.", "Do not detach() between the parameters and the logits.")
 
 
+def _uses_weights(case: Case, toy: Toy) -> Iterator[Fault]:
+    if not case.spec.cls.supports_edge_weight:
+        return
+    networks, graph = _trained(case, toy), toy.graph
+    ones = torch.ones(graph.num_edges)
+    # The same in both directions.
+    others = 1 + graph.edge_index.sum(dim=0).remainder(3).to(torch.float32)
+    seen = (graph, replace(graph, edge_weight=ones), replace(graph, edge_weight=others))
+    plain, of_ones, of_others = (networks.predict([each])[0][1] for each in seen)
+    ((_, without),) = networks.predict([graph.only_edges(torch.zeros_like(ones, dtype=torch.bool))])
+    if not torch.allclose(plain, of_ones, atol=TOLERANCE):
+        yield Fault("Weights of 1 give other predictions than no weights.", "Let an edge without a weight count 1.")
+    if torch.allclose(plain, of_others, atol=TOLERANCE) and not torch.allclose(plain, without, atol=TOLERANCE):
+        yield Fault(
+            "It says supports_edge_weight = True, but other weights give the same predictions.",
+            "Pass edge_weight on to the layers, or say False: then graphs with weights are refused.",
+        )
+
+
 def _outputs(case: Case, toy: Toy) -> dict[str, Tensor]:
     networks = _trained(case, toy)
     return networks.state(0) | {"the answer": networks.predict([toy.graph])[0][1]}
@@ -129,5 +148,6 @@ RULES = (
     unchanged_graph("the graph stays as it was", _task, _train_and_predict, "embed() or head()"),
     Rule("stands-alone", "a network does not depend on those trained beside it", _stands_alone),
     Rule("any-graph", "it predicts on any graph, in any order of nodes, and remembers none", _is_for_any_graph),
+    Rule("edge-weights", "where it says that it takes edge weights, it uses them", _uses_weights),
     Rule("gradients", "its outputs can be differentiated by its parameters", _can_be_differentiated),
 )

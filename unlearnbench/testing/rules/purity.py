@@ -125,7 +125,10 @@ def unchanged_graph(
 
 def copies(*graphs: Graph) -> list[dict[str, Tensor]]:
     """Copy the tensors of graphs."""
-    return [{name: getattr(graph, name).clone() for name in ("x", "y", "edge_index", "ids")} for graph in graphs]
+    tensors = [
+        {name: getattr(graph, name) for name in ("x", "y", "edge_index", "ids", "edge_weight")} for graph in graphs
+    ]
+    return [{name: value.clone() for name, value in each.items() if value is not None} for each in tensors]
 
 
 def changed(graphs: Mapping[str, Graph], before: Sequence[Mapping[str, Tensor]], call: str) -> Iterator[Fault]:
