@@ -11,6 +11,9 @@ EXIT_USAGE = 2
 EXIT_NOTHING_MATCHED = 3
 EXIT_INTERRUPTED = 130
 
+FEW = 8
+"""Up to so many names an error lists; of more it names the nearest."""
+
 
 class UnlearnbenchError(Exception):
     """An error for users, in two lines: what is wrong, and what to do.
@@ -81,13 +84,23 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
-    """Build the error for an unregistered name: near matches first, then all names."""
+    """Build the error for an unregistered name: near matches, all names where they are few, and where to find them.
+
+    Args:
+        what: What the name is of.
+        name: What was asked for.
+        known: The names there are.
+        where: A sentence that says how to list them.
+    """
     names = sorted(known)
     close = nearest(name, names)
     parts = []
     if close:
         parts.append(f"Did you mean {' or '.join(close)}?")
-    parts.append(f"Known: {', '.join(names) or 'none'}.")
+    if len(names) <= FEW:
+        parts.append(f"Known: {', '.join(names) or 'none'}.")
+    elif not (close or where):
+        parts.append(f"Known: {', '.join(names[:FEW])} and {len(names) - FEW} more.")
     if where:
         parts.append(where)
     return UsageError(f"Unknown {what} {name!r}.", " ".join(parts))

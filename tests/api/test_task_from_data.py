@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_usual_data_and_data_made_undirected_need_no_warning() -> None:
         unlearnbench.task_from_data(user_graph(edge_index=EDGES[:, EDGES[0] < EDGES[1]]), undirected=True, epochs=1)
 
 
-def test_weights_are_used_where_that_is_asked_for() -> None:
+def test_weights_are_used_where_that_is_asked_for(tmp_path: Path) -> None:
     weights = 1 + EDGES.sum(dim=0) / 8
     data = Data(**user_graph(edge_weight=weights))
     with warnings.catch_warnings():
@@ -56,6 +57,9 @@ def test_weights_are_used_where_that_is_asked_for() -> None:
         assert torch.equal(task.full_graph.edge_weight, weights)
         method = unlearnbench.method("retrain")
         method.fit(task)
+        method.save(tmp_path / "state.pt")
+        again = unlearnbench.load_method(tmp_path / "state.pt", data)
+        assert torch.equal(again.predict(), method.predict())
         # PyG's networks take weights, and those that only seem to say so.
         unlearnbench.task_from_data(data, model=GCN(4, 8, 2, out_channels=2), weighted=True)
     with pytest.raises(unlearnbench.UsageError, match="takes no edge weights, and the data has some"):
@@ -64,6 +68,9 @@ def test_weights_are_used_where_that_is_asked_for() -> None:
         unlearnbench.task_from_data(data, model="gat", weighted=True)
     with pytest.raises(unlearnbench.UsageError, match=r"tally\[hops=1\] takes no edge weights"):
         unlearnbench.method("tally[hops=1]").fit(task)
+    other = Data(**user_graph(edge_weight=2 * weights))
+    with pytest.raises(unlearnbench.UsageError, match="belongs to other data"):
+        unlearnbench.load_method(tmp_path / "state.pt", other)
 
 
 def test_a_network_of_the_users_own_gets_the_weights() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from audit_samples import runs_here
-from weight_samples import weighted_toy
+from weight_samples import weighted, weighted_toy
 
 from unlearnbench.audits.exactness.counterfactuals import exchanged
 from unlearnbench.audits.exactness.exactness import Exactness
 from unlearnbench.audits.exactness.taint import Search, overwrite
 from unlearnbench.audits.exactness.trials import Trials
+from unlearnbench.datasets.sbm import StochasticBlockModel
 from unlearnbench.protocol import Request
 from unlearnbench.testing.audits import toy_subject
 from unlearnbench.testing.graphs import FIRST_ID
@@ -24,9 +27,10 @@ GRAPH = weighted_toy(60, first_id=FIRST_ID)
     [("retrain", "node"), ("sisa[num_shards=4,partitioner=hash]", "edge"), ("tally", "edge")],
 )
 def test_exact_methods_are_exact_on_weighted_edges(method, kind):
+    graph = weighted(StochasticBlockModel(StochasticBlockModel.Params(num_nodes=300, num_edges=1500)).load(Path()))
     with runs_here():
         found = Exactness(Exactness.Params(runs=6, permutations=99)).examine(
-            toy_subject(method, GRAPH, epochs=3, kind=kind)
+            toy_subject(method, graph, epochs=3, kind=kind)
         )
     assert found.verdict == "exact"
     passed = {check["name"]: check["passed"] for check in found.details["checks"]}

@@ -13,9 +13,10 @@ from command_line import ONCE, SHARDS, SMALL, command, files_of, install, record
 from plugin_samples import Write
 
 from unlearnbench.cli import COMMANDS, cli, report
+from unlearnbench.cli.program import as_typed, program
 from unlearnbench.hookspecs import HOOKS
 from unlearnbench.records.record import read_record
-from unlearnbench.registry.builtin import TABLES
+from unlearnbench.registry.builtin import FIGURES, TABLES
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.report.tables.core import EVERY_GROUP
 from unlearnbench.report.tables.index import find_table
@@ -268,3 +269,56 @@ def test_progress_on_a_terminal_goes_to_standard_error(
     assert told.code == 1
     assert "fails on purpose" in told.err
     assert told.out.startswith("Results: toy")
+
+
+def test_ls_alone_counts_every_kind_and_understands_plurals(command: Any) -> None:
+    told = command("ls")
+    assert told.code == 0
+    counts = {line.split()[1]: int(line.split()[0]) for line in told.out.splitlines() if line[:3].strip().isdigit()}
+    assert set(counts) == {"method" if kind == "unlearner" else kind for kind in HOOKS}
+    assert counts == json.loads(command("ls", "--json").out)
+    assert counts["table"] == len(json.loads(command("ls", "tables", "--json").out)) >= len(TABLES)
+    assert command("ls", "methods").out == command("ls", "method").out == command("ls", "unlearners").out
+
+
+def test_all_methods_are_those_that_fit_and_the_others_are_named(command: Any) -> None:
+    told = command("run", "-m", "all", *ONCE, "--dry-run", "--forget-kind", "edge", "--json")
+    assert told.code == 0, told.err
+    methods = {cell["method"] for cell in json.loads(told.out)["cells"]}
+    assert {"retrain", "sisa", "finetune"} <= methods
+    assert "projector" not in methods
+    assert "left out of --methods all: projector " in told.err
+
+
+def test_report_lists_tables_and_figures(command: Any) -> None:
+    told = command("report", "--list")
+    assert told.code == 0
+    assert all(any(line.split()[:1] == [name] for line in told.out.splitlines()) for name, _ in (*TABLES, *FIGURES))
+    assert command("report", "--list", "--table", "time").code == 2
+
+
+def test_nothing_is_written_into_results_unless_it_is_named(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "results" / "records").mkdir(parents=True)
+    told = command("report")
+    assert told.code == 3
+    assert "hint: Those in results: unlearnbench report results" in told.err
+    assert command("run", "-m", "steady", *ONCE).code == 0
+    assert files_of(tmp_path / "results") == {}
+    assert command("report").code == 0
+
+
+@pytest.mark.parametrize(
+    ("started", "how"), [("unlearnbench", "unlearnbench"), ("{here}/bin/unlearnbench", "bin/unlearnbench")]
+)
+def test_commands_are_printed_as_they_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, started: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [started.format(here=tmp_path)])
+    if started == "unlearnbench":
+        monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name))
+    assert program() == how
+    assert (
+        as_typed("Type unlearnbench run -m sisa, of unlearnbench.", COMMANDS)
+        == f"Type {how} run -m sisa, of unlearnbench."
+    )

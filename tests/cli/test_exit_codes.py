@@ -140,8 +140,8 @@ def test_no_cell_at_all_has_an_exit_code_of_its_own(command: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("report", "--table", "tiem"), "Unknown table 'tiem'.\nDid you mean time"),
-        (("ls", "metods"), "Unknown kind 'metods'.\nDid you mean method or model or metric?"),
+        (("report", "--table", "tiem"), "Unknown table 'tiem'.\nhint: Did you mean time"),
+        (("ls", "metods"), "Unknown kind 'metods'.\nhint: Did you mean method or model or metric?"),
     ],
 )
 def test_a_misspelt_choice_is_told_what_is_near(command: Any, arguments: tuple[str, ...], said: str) -> None:

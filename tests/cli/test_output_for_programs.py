@@ -129,16 +129,16 @@ def test_a_table_wider_than_the_terminal_is_written_row_by_row() -> None:
     whole = render([WIDE])
     widest = max(map(len, whole.splitlines()))
     assert render([WIDE], width=widest) == whole
-    narrow = render([WIDE], width=widest - 1)
-    assert narrow == (
-        "A caption.\n\nretrain\n  F1 shard %  86.49 ± 3.04\n"
-        "graphrevoker\n  F1 shard %  78.58 ± 2.61 =\n  n           3\n\nA note.\n"
+    assert max(map(len, render([WIDE], width=widest - 1).splitlines())) < widest
+    assert render([WIDE], width=24) == (
+        "A caption.\n\nretrain\n  F1 shard %  86.49\n              ± 3.04\n"
+        "graphrevoker\n  F1 shard %  78.58\n              ± 2.61 =\n  n           3\n\nA note.\n"
     )
     assert render([WIDE], "md", width=20) == render([WIDE], "md")
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
-def test_progress_is_two_lines_at_any_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_two_lines_at_any_width_and_three_with_scores(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
@@ -152,6 +152,11 @@ def test_progress_is_two_lines_at_any_width(width: int, monkeypatch: pytest.Monk
     assert "left" in lines[0]
     assert lines[1].startswith("lastfm-asia jknet")
     assert ("unlearn/aggregate" in lines[1]) == (width == 100)
+    bar.scores = "F1 so far, %: retrain 86.5, sisa 81.8, graphrevoker 84.1, " * 3
+    lines = drawn(bar, console).rstrip("\n").splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("F1 so far, %: retrain 86.5")
+    assert len(lines[2]) <= width
 
 
 @pytest.mark.parametrize("refused", [True, False])

@@ -36,7 +36,7 @@ def test_no_home_is_needed_where_the_root_is_named(command: Any, tmp_path: Path)
     assert told.code == EXIT_USAGE
     error, hint = told.err.splitlines()
     assert error.startswith("error: There is no home folder for a data root: ")
-    assert hint == "Name one with --data-root or UNLEARNBENCH_DATA."
+    assert hint == "hint: Name one with --data-root or UNLEARNBENCH_DATA."
 
 
 @pytest.mark.usefixtures("no_home")

@@ -89,7 +89,7 @@ def test_every_command_of_the_readme_one_after_the_other_in_an_empty_folder(comm
         told = command(*arguments)
         assert told.code == 0, f"unlearnbench {shlex.join(arguments)}\n{told.err}"
         assert told.out.strip(), arguments
-    assert all(record.status == "ok" for record in records_of(tmp_path / "results").values())
+    assert all(record.status == "ok" for record in records_of(tmp_path / "runs").values())
 
 
 CATALOGUE = load_catalogue(only=["unlearnbench"])
@@ -102,7 +102,7 @@ def test_every_method_of_ours_runs_with_no_option_at_all(command: Any, tmp_path:
     runnable = [name for name, cls in OURS.items() if cls.models is None]
     told = command("run", "--methods", ",".join(runnable))
     assert told.code == 0, told.err
-    records = records_of(tmp_path / "results")
+    records = records_of(tmp_path / "runs")
     assert {method for method, _ in records} == set(runnable)
     assert {record.status for record in records.values()} == {"ok"}
 
@@ -117,9 +117,9 @@ def test_a_method_that_needs_another_model_says_so_before_any_work_and_then_runs
     assert told.code == 2
     assert told.err.splitlines()[-2:] == [
         f"error: {name} cannot be used with the model gcn.",
-        f"Add --models sgc, or leave {name} out.",
+        f"hint: Add --models sgc, or leave {name} out.",
     ]
-    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "runs").exists()
     assert command("run", "--methods", name, "--models", "sgc").code == 0
     # Beside one that fits, the other is refused on its own.
     told = command("run", "--methods", name, "--models", "sgc,gcn", "--no-reference")

@@ -199,7 +199,7 @@ def test_edges_are_named_by_the_users_ids(command: Any, tmp_path: Path) -> None:
     asked = ("run", "-m", "sisa", "-d", "toy", "--num-shards", "2", "--epochs", "2", "--repetitions", "1")
     told = command(*asked, "--forget-kind", "edge", "--forget", f"{second}-{first},{third}-{fourth}")
     assert told.code == 0, told.err
-    record = records_of(tmp_path / "results")["sisa", 0]
+    record = records_of(tmp_path / "runs")["sisa", 0]
     assert record.cell["protocol"]["forget"]["ids"] == [[first, second], [third, fourth]]
     assert "2 of" in told.err
     assert command(*asked, "--forget-kind", "edge", "--forget", "1-2,x").code == 2

@@ -251,7 +251,7 @@ def test_features_are_named_by_the_users_ids_and_columns(command: Any, tmp_path:
     asked = (*asked, "--forget-kind", "feature")
     told = command(*asked, "--forget", f"{train[1]}:0,{train[0]}:3")
     assert told.code == 0, told.err
-    record = records_of(tmp_path / "results")["sisa", 0]
+    record = records_of(tmp_path / "runs")["sisa", 0]
     assert record.cell["protocol"]["forget"]["ids"] == [[train[0], 3], [train[1], 0]]
     assert "feature values forgotten" in told.err
     wrong = command(*asked, "--forget", f"{train[1]}:99999")

@@ -48,7 +48,7 @@ def test_a_run_stopped_in_its_fourth_of_six_cells_goes_on_with_that_one(
         process.stop()
     assert told.code == code
     if number != signal.SIGKILL:
-        assert told.err.splitlines()[-1].startswith("interrupted: finished cells are saved")
+        assert told.err.splitlines()[-1].startswith("interrupted: ")
         assert "Traceback" not in told.err
     out = folder / "out"
     assert set(records_of(out)) == FINISHED

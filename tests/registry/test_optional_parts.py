@@ -165,7 +165,7 @@ def test_the_third_of_three_cells_stops_the_run_before_the_first(
     assert told.code == 2
     assert told.err.splitlines()[-2:] == [
         "error: The unlearner 'needy' needs the module 'pkg_nope', which is not installed.",
-        "pip install pkg-nope",
+        "hint: pip install pkg-nope",
     ]
     assert not out.exists()
 
@@ -184,7 +184,7 @@ def test_parts_of_parts_datasets_and_models_are_looked_at_and_all_is_told_at_onc
         f"The partitioner 'cutting' of {NESTED} needs the module 'pkg_nope.deep', which is not installed.",
         f"The aggregator 'voting' of {NESTED} needs the module 'pkg_vote',"
         " which is installed but cannot be imported: OSError: libvote.so is gone.",
-        "pip install pkg-data",
+        "hint: pip install pkg-data",
         "pip install pkg-net",
         'pip install "ub-needy[cut]>=2"',
         "pip install pkg-vote",

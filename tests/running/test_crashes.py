@@ -141,7 +141,7 @@ def test_a_full_disk_stops_the_run_and_costs_nothing_that_was_finished(command: 
     message, hint = told.err.splitlines()[-2:]
     assert message.startswith(f"error: {out}/records/")
     assert message.endswith("cannot be written: No space left on device.")
-    assert hint.startswith("Make room")
+    assert hint.startswith("hint: Make room")
     assert "Traceback" not in told.err
     assert temporaries(out) == []
     finished = {path: kept for path, kept in files_of(out).items() if path.with_suffix(".json").exists()}
@@ -201,12 +201,12 @@ def test_a_folder_that_cannot_be_made_is_told_before_any_training(command: Any, 
     assert told.code in (1, 2)
     assert "out" in told.err
     assert "Traceback" not in told.err
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "machines").write_text("a file")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "machines").write_text("a file")
     told = command("run", "-m", "steady", *ONCE)
     assert told.code == 1
-    assert "results/machines cannot be written" in told.err
-    assert not (tmp_path / "results" / "records").exists()
+    assert "runs/machines cannot be written" in told.err
+    assert not (tmp_path / "runs" / "records").exists()
 
 
 LIMITED = """

@@ -91,7 +91,7 @@ def test_a_pool_that_forks_never_hangs(tmp_path: Path, way: str) -> None:
     assert told.code == 0, told.err
     assert "Traceback" not in told.err + told.out
     assert "KeyboardInterrupt" not in told.err
-    ((_, record),) = records_of(tmp_path / "results").items()
+    ((_, record),) = records_of(tmp_path / "runs").items()
     assert record.status == "ok"
 
 

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli.flags import with_flags
+from unlearnbench.cli.program import as_typed, program
 from unlearnbench.cli.streams import standard_streams
 from unlearnbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UnlearnbenchError, nearest
 from unlearnbench.running.forks import handling
@@ -86,15 +88,15 @@ def _exit_code(given: list[str]) -> int:
     except UnlearnbenchError as error:
         if "--debug" in given:
             traceback.print_exception(error)
-        print(f"error: {with_flags(error.message, cli)}", file=sys.stderr)
-        if error.hint:
-            print(with_flags(error.hint, cli), file=sys.stderr)
+        messages.error(with_flags(error.message, cli), as_typed(with_flags(error.hint, cli), COMMANDS))
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        command = " ".join([program(), *(context.command_path.split(" ")[1:] if context else [])])
+        messages.error(" ".join(error.format_message().split()), f"Its options: {command} --help")
         return EXIT_USAGE
-    except (KeyboardInterrupt, click.Abort):
-        print("interrupted: finished cells are saved; the same command again goes on from there.", file=sys.stderr)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        print(f"{stop or 'interrupted.'} The same command again goes on from there.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return outcome if isinstance(outcome, int) else EXIT_OK
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli import options
 from unlearnbench.cli.warned import warnings_as_lines
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, UnlearnbenchError
@@ -22,7 +23,7 @@ def command() -> None:
 
 
 @command.command("build")
-@click.argument("results", type=options.PATH, default=Path("results"))
+@click.argument("results", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option("--out", type=options.PATH, metavar="DIR", help="Where to.  [default: RESULTS/leaderboard]")
 @options.debug
 def build(results: Path, out: Path | None) -> None:
@@ -36,7 +37,7 @@ def build(results: Path, out: Path | None) -> None:
 
 
 @command.command("verify")
-@click.argument("results", type=options.PATH, default=Path("results"))
+@click.argument("results", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option("--out", type=options.PATH, metavar="DIR", help="Where they are.  [default: RESULTS/leaderboard]")
 @click.option(
     "--recompute",
@@ -120,7 +121,7 @@ def _recompute(
         if path is not None:
             print(f"{path} lists what was computed again: unlearnbench leaderboard build shows it.", file=sys.stderr)
     except UnlearnbenchError as error:  # what was compared holds without it
-        print(f"note: {error.message} It is not noted which cells were computed again.", file=sys.stderr)
+        messages.note(f"{error.message} It is not noted which cells were computed again.")
     same = sum(one.agrees for one in cells)
     refused = sum(bool(one.refusal) for one in cells)
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
@@ -133,7 +134,7 @@ def _recompute(
 
 
 @command.command("submit")
-@click.argument("results", metavar="DIR", type=options.PATH, default=Path("results"))
+@click.argument("results", metavar="DIR", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option(
     "--out",
     type=options.FOLDER,
@@ -167,7 +168,7 @@ def submit(results: Path, out: Path, allow_dirty: bool, data_root: Path | None, 
     for path, reason in done.left_out:
         print(f"left out: {path}: {reason}", file=sys.stderr)
     if done.arrays:
-        print(f"note: {done.arrays} archives of predictions (.npz) stay where they are.", file=sys.stderr)
+        messages.note(f"{done.arrays} archives of predictions (.npz) stay where they are.")
     counts = f"{len(done.written)} files laid out, {len(done.there)} there already, {len(done.left_out)} left out"
     print(f"{counts}.", file=sys.stderr)
     return EXIT_FAILED_CELLS if done.left_out else EXIT_OK

@@ -3,25 +3,59 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli import options
+from unlearnbench.cli.lists import definitions
+from unlearnbench.cli.program import program
+from unlearnbench.errors import unknown_name
 from unlearnbench.hookspecs import HOOKS
+
+METHOD = "method"
+KINDS = {
+    METHOD: "What forgets: compared by run, audited by audit.",
+    "dataset": "Graphs.",
+    "model": "Graph neural networks that methods train.",
+    "partitioner": "What cuts a graph into shards.",
+    "aggregator": "What joins the predictions of shards.",
+    "metric": "Scores beside the package's own.",
+    "audit": "Checks of whether data is really gone.",
+    "table": "What report prints.",
+    "experiment": "Comparisons that come with the package, for run --experiment.",
+}
+"""The kinds in the order they are listed, each with what it is."""
+# A kind by any word for it: the names of hooks, and plurals.
+WORDS = {**{kind: kind for kind in (*HOOKS, *KINDS)}, "unlearner": METHOD}
+WORDS |= {f"{word}s": kind for word, kind in WORDS.items()}
 
 
 @click.command("ls", cls=options.Command, short_help="List components, tables or experiments.")
-@click.argument("kind", type=options.OneOf([*HOOKS, "method"]))
+@click.argument("kind", required=False)
 @options.as_json
 @options.disable_plugin
 @options.debug
-def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
-    """List the components of a kind (`method` is another word for `unlearner`), the tables or the experiments."""
+def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
+    """List what there is of a KIND: method, dataset, model, partitioner, aggregator, metric, audit, table, experiment.
+
+    Plurals are understood. Without KIND the kinds are listed with how many there are of each.
+    """
     from unlearnbench.registry.loading import load_and_report
 
+    if kind is not None and kind not in WORDS:
+        raise unknown_name("kind", kind, KINDS)
     catalogue = load_and_report(disable_plugins)
-    entries = catalogue.all("unlearner" if kind == "method" else kind)
+    if kind is None:
+        counts = {each: len(catalogue.all(_hook(each))) for each in KINDS}
+        if as_json:
+            print(json.dumps(counts, indent=1))
+            return
+        width = max(len(str(count)) for count in counts.values())
+        print(definitions("", {f"{counts[each]:>{width}} {each}": meaning for each, meaning in KINDS.items()}, ""))
+        print(f"\nList one kind: {program()} ls methods")
+        return
+    entries = catalogue.all(_hook(WORDS[kind]))
     names = [catalogue.asked_for(entry) for entry in entries]
     if as_json:
         rows = [
@@ -30,8 +64,16 @@ def command(kind: str, as_json: bool, disable_plugins: tuple[str, ...]) -> None:
         ]
         print(json.dumps(rows, indent=1))
         return
-    width = max(map(len, names), default=0)
-    for name, entry in zip(names, entries, strict=True):
-        print(f"{name:<{width}}  {entry.summary}  ({entry.distribution} {entry.distribution_version})")
+    sources = {entry: f"{entry.distribution} {entry.distribution_version}" for entry in entries}
+    # What all of them come from need not be said of each.
+    own = "" if len(set(sources.values())) > 1 else next(iter(sources.values()), "")
+    texts = [entry.summary if own else f"{entry.summary}  ({sources[entry]})" for entry in entries]
+    print(definitions("", dict(zip(names, texts, strict=True)), ""))
+    if own:
+        messages.note(f"all from {own}.")
     if not entries:
-        print(f"No {kind} is registered.", file=sys.stderr)
+        messages.note(f"no {WORDS[kind]} is registered.")
+
+
+def _hook(kind: str) -> str:
+    return "unlearner" if kind == METHOD else kind

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from typing_extensions import override
 
-from unlearnbench.errors import UsageError, unknown_name
+from unlearnbench.errors import UsageError
+from unlearnbench.messages import columns, painted
+
+if TYPE_CHECKING:
+    from unlearnbench.report.tables.table import Table
 
 N = TypeVar("N", int, float)
 
@@ -40,6 +44,8 @@ class Group(click.Group):
     command_class = Command
 
 
+# Where `run` and `audit` write unless told otherwise; published records in `results` are only read, and only if named.
+FOLDER_OF_RUNS = Path("runs")
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 disable_plugin = click.option(
@@ -54,9 +60,23 @@ as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for machin
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
-def width_of_tables() -> int | None:
-    """Return the columns of the terminal that tables go to; None: they go to a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def printed(tables: Sequence[Table], style: str = "text", all_notes: bool = False) -> str:
+    """Write tables as they are printed: those for people fit the terminal, in colour where it takes colours.
+
+    Args:
+        tables: What `build_tables` returned.
+        style: See `render`.
+        all_notes: Show every note in full.
+    """
+    from unlearnbench.cli import COMMANDS
+    from unlearnbench.cli.program import as_typed
+    from unlearnbench.report.tables.notes import Command as MadeBy
+    from unlearnbench.report.tables.render import render
+
+    if style == "text":
+        typed = [tuple(MadeBy(as_typed(n, COMMANDS)) if isinstance(n, MadeBy) else n for n in t.notes) for t in tables]
+        tables = [replace(table, notes=notes) for table, notes in zip(tables, typed, strict=True)]
+    return render(tables, style, columns(), not all_notes, lambda text, colour: painted(text, colour, sys.stdout))
 
 
 def integers(context: Any, parameter: click.Parameter, texts: tuple[str, ...]) -> list[int] | None:
@@ -96,21 +116,6 @@ def text(context: Any, parameter: Any, text: str | None) -> str | None:
 def texts(context: Any, parameter: Any, given: tuple[str, ...]) -> list[str] | None:
     """Take texts as they are; an option that is repeated adds to them."""
     return list(given) or None
-
-
-class OneOf(click.Choice[str]):
-    """One of some names; the error for another one lists the nearest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Look a name up.
-
-        Raises:
-            UsageError: It is none of them.
-        """
-        if value in self.choices:
-            return str(value)
-        what = "name" if param is None else param.opts[0] if isinstance(param, click.Option) else str(param.name)
-        raise unknown_name(what, str(value), self.choices)
 
 
 def split_choice(context: Any, parameter: Any, text: str | None) -> int | str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli import options
 
 
@@ -29,4 +29,4 @@ def command(as_json: bool, disable_plugins: tuple[str, ...]) -> None:
         for component in plugin.components:
             print(f"  {component}")
     for notice in catalogue.notices:
-        print(f"note: {notice}", file=sys.stderr)
+        messages.note(notice)

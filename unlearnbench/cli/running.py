@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.audits.base import Audit
 from unlearnbench.audits.running import estimate, make_audit_plan
 from unlearnbench.cli.flags import with_flags
-from unlearnbench.cli.options import width_of_tables
+from unlearnbench.cli.options import printed
+from unlearnbench.cli.program import program
 from unlearnbench.component import Spec, canonical_json
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.messages import broken, columns
 from unlearnbench.metrics.scoring import ONE_CLASS
 from unlearnbench.protocol import Protocol
 from unlearnbench.records.record import Record
@@ -28,7 +31,6 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.tables.audits import audit_frame_of
 from unlearnbench.report.tables.index import build_tables
-from unlearnbench.report.tables.render import render
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.execute import Compute, identical, split_by_place
@@ -61,14 +63,16 @@ def run_with_progress(
     records = _compute(plan)
     if not as_json and any(not record.is_failure for record in records):
         frame = frame_of((record for record in records if not record.is_failure), aliases=_aliases(plan))
+        built = []
         for table in tables:
             try:
-                built = build_tables(frame, table, str(plan.store.root), catalogue=catalogue)
-                print(render(built, width=width_of_tables()))
+                built += build_tables(frame, table, shlex.quote(str(plan.store.root)), catalogue=catalogue)
             except NothingMatchedError as error:  # a part of an experiment, or its first repetitions alone
-                print(f"note: {error.message}", file=sys.stderr)
+                messages.note(error.message)
+        if built:
+            print(printed(built))
     for notice in [*_unchanged(records), *identical(records), *_one_class(records)]:
-        print(f"note: {notice}", file=sys.stderr)
+        messages.note(notice)
     return _conclude(plan, records, ["--format latex", "--table time"], tolerate_failures, as_json)
 
 
@@ -81,9 +85,10 @@ def _checked_catalogue(config: RunConfig) -> Catalogue:
 def _show_settings(plan: Plan) -> None:
     """Print the notices and the settings that follow from the options and the run file."""
     for notice in plan.notices:
-        print(f"note: {with_flags(notice, click.get_current_context().find_root().command)}", file=sys.stderr)
+        messages.note(with_flags(notice, click.get_current_context().find_root().command))
     for heading, text in _settings(plan):
-        print(f"{heading:<12} {text}", file=sys.stderr)
+        line = f"{heading:<12} {text}"
+        print(broken(line, columns(), " " * 13) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
 def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
@@ -94,11 +99,21 @@ def _compute(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     apart = [] if plan.config.is_isolated else split_by_place(plan)[1]
     if apart:
         labels = ", ".join(dict.fromkeys(cell.method.shown for cell in apart))
-        print(f"note: cells with code of other packages get own processes (--no-isolate): {labels}.", file=sys.stderr)
-    records = execute_with_progress(plan, compute)
+        messages.note(f"cells with code of other packages get own processes (--no-isolate): {labels}.")
+    done, tell = [ready], plan.on_record
+
+    def count(record: Record) -> None:
+        done[0] += not record.is_failure
+        tell(record)
+
+    plan.on_record = count
+    try:
+        records = execute_with_progress(plan, compute)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted: {done[0]} of {len(plan.cells)} cells done and saved.") from None
     left = len(plan.cells) - len(records)
     if left:
-        print(f"note: {left} of them failed before; --overwrite only-missing runs them again.", file=sys.stderr)
+        messages.note(f"{left} of them failed before; --overwrite only-missing runs them again.")
     return records
 
 
@@ -250,13 +265,13 @@ def _list_cells(plan: Plan, as_json: bool) -> int:
 
 
 def _show_next(records: list[Record], store: Store, reports: Sequence[str]) -> None:
-    where = "" if store.root == Path("results") else f" {store.root}"
+    where = shlex.quote(str(store.root))
     print("Next:", file=sys.stderr)
-    commands = {f"unlearnbench report{where} {options}": NEXT[options] for options in reports}
-    commands["unlearnbench ls method"] = "what else can be compared"
+    commands = {f"{program()} report {where} {options}": NEXT[options] for options in reports}
+    commands[f"{program()} ls methods"] = "what else can be compared"
     width = max(map(len, commands))
     for command, meaning in commands.items():
-        print(f"  {command:<{width}}  {meaning}", file=sys.stderr)
+        print(f"  {command:<{width}}  # {meaning}", file=sys.stderr)
     failed = next((record for record in records if record.error is not None), None)
     if failed is not None:
         print(f"The traceback of the first failure is under error in {store.path(failed)}", file=sys.stderr)
@@ -292,10 +307,10 @@ def audit_with_progress(
     records = _compute(plan, Audit.auditor(catalogue))
     done = [record for record in records if not record.is_failure]
     if done and not as_json:
-        tables = build_tables(
-            audit_frame_of(done, aliases=_aliases(plan)), "audits", str(plan.store.root), catalogue=catalogue
+        source = shlex.quote(str(plan.store.root))
+        print(
+            printed(build_tables(audit_frame_of(done, aliases=_aliases(plan)), "audits", source, catalogue=catalogue))
         )
-        print(render(tables, width=width_of_tables()))
     return _conclude(plan, records, ["--table audits"], tolerate_failures, as_json, _refuted(done) if strict else [])
 
 

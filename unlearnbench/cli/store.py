@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli import options
 from unlearnbench.errors import NothingMatchedError
 
@@ -20,7 +21,7 @@ def command() -> None:
 
 
 @command.command("clean")
-@click.argument("results", type=options.PATH, default=Path("results"))
+@click.argument("results", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),
@@ -49,7 +50,7 @@ def clean(results: Path, older_than: float, unfinished: bool) -> None:
     left = len(temporaries(results))
     if left:
         hint = f"{left} are left: younger than {older_than:g} s, so that a run may be writing them, or not yours."
-        print(f"note: {hint} If no run writes them: --older-than 0.", file=sys.stderr)
+        messages.note(f"{hint} If no run writes them: --older-than 0.")
     going = [folder for folder in unfinished_folders(results) if not is_finished(folder, results)]
     if going:
         hint = "the command that was interrupted goes on from there; --unfinished removes them."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from unlearnbench import messages
 
 
 @contextmanager
@@ -17,4 +18,4 @@ def warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for line in dict.fromkeys(str(one.message).partition("\n")[0] for one in caught):
-                print(f"warning: {line}", file=sys.stderr)
+                messages.warning(line)

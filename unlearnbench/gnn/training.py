@@ -290,7 +290,7 @@ def _maker(task: Task, graph: Graph) -> Callable[[int], Stack]:
     spec, device = task.model, task.device
     num_features, num_classes = graph.num_features, graph.num_classes
     model = spec.build()
-    if graph.edge_weight is not None and not getattr(model, "supports_edge_weight", False):
+    if not getattr(model, "supports_edge_weight", False) and graph.edge_weight is not None:
         raise RefusedError(f"The model {spec.name!r} takes no edge weights, and the graph has some.", "Use another.")
     if isinstance(model, StackedModel):
         return lambda num_networks: model.stack(num_networks, num_features, num_classes).to(device)

@@ -34,6 +34,15 @@ TABLES = (
     ("audits", "Verdicts and scores of the audits."),
     ("forgetting", "What is known of each method's forgetting: audits, F1 and time."),
 )
+FIGURES = (
+    ("f1-time", "F1 against unlearning time; hollow: not shown to forget."),
+    ("phases", "Time per phase, the first training beside unlearning."),
+    ("parts", "F1 of every partitioner with every aggregator."),
+    ("stream", "F1 and time along a stream of requests."),
+    ("cost", "Time against the number of deletions."),
+    ("sweep", "F1, time and distance against how much is forgotten."),
+)
+"""The figures that `report --figures` draws, where there are records for them."""
 
 
 @hookimpl

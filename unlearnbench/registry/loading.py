@@ -19,7 +19,7 @@ from typing import Any
 
 import pluggy
 
-from unlearnbench import hookspecs
+from unlearnbench import hookspecs, messages
 from unlearnbench.errors import UsageError, nearest
 from unlearnbench.registry.announcing import check_free, make_entry
 from unlearnbench.registry.catalogue import Catalogue, Entry, PluginStatus, normal_name, reason_of
@@ -136,13 +136,12 @@ def report_problems(catalogue: Catalogue) -> None:
     """Print plugins that failed, one line each, and notices to standard error."""
     for plugin in catalogue.plugins:
         if plugin.status == "failed":
-            print(
-                f"warning: plugin {plugin.name} of {plugin.distribution} was not loaded: {plugin.reason}"
-                f" (remedy: fix or uninstall it, or --disable-plugin {plugin.name})",
-                file=sys.stderr,
+            messages.warning(
+                f"plugin {plugin.name} of {plugin.distribution} was not loaded: {plugin.reason}"
+                f" (remedy: fix or uninstall it, or --disable-plugin {plugin.name})"
             )
     for notice in catalogue.notices:
-        print(f"note: {notice}", file=sys.stderr)
+        messages.note(notice)
 
 
 def _loaded(point: EntryPoint) -> Any:

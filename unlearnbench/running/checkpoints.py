@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 import unlearnbench
+from unlearnbench import messages
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.graph import Graph
@@ -133,7 +133,7 @@ class PhaseCheckpoints:
             return None
         trained = _read(path, digest)
         if trained is None:
-            print(f"note: {path} is damaged: its members are trained again.", file=sys.stderr)
+            messages.note(f"{path} is damaged: its members are trained again.")
             remove(path)
             return None
         self._cell.taken += 1
@@ -157,7 +157,7 @@ class PhaseCheckpoints:
             make_folder(self._folder)
             write_whole(self._path(digest), content.getvalue())
         except UnlearnbenchError as error:
-            print(f"note: {error.message} A run that is killed now starts this cell anew.", file=sys.stderr)
+            messages.note(f"{error.message} A run that is killed now starts this cell anew.")
 
     def _path(self, digest: str) -> Path:
         return self._folder / f"{self._phase}-{digest[:32]}.pt"

@@ -20,7 +20,7 @@ def check_edge_weights(graph: Graph, dataset: str, model: Spec, method: Spec | N
     if not getattr(model.cls, "supports_edge_weight", False):
         raise UsageError(
             f"The model {model.label} takes no edge weights, and {dataset} has some.",
-            f"Use gcn, sage, appnp, gin, sgc or jknet; or {_IGNORE}.",
+            f"Use gcn, sage, appnp, gin, sgc, jknet or a network whose forward takes edge_weight; or {_IGNORE}.",
         )
     if method is not None and not method.build().supports_edge_weight:
         raise UsageError(

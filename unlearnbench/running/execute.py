@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unlearnbench import messages
 from unlearnbench.component import canonical_json
 from unlearnbench.graph import Graph, Split
 from unlearnbench.records.record import DamagedRecordError, Record
@@ -117,7 +117,7 @@ def prepare(cell: Cell, context: RunContext) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how
-        print(f"note: warming up {cell.method.shown} failed: {error}", file=sys.stderr)
+        messages.note(f"warming up {cell.method.shown} failed: {error}")
 
 
 def do_cell(
@@ -156,7 +156,7 @@ def _standing(store: Store, key: str) -> Record | None:
     try:
         return store.find(key)
     except DamagedRecordError as error:  # reported when the plan was made; the other records are sound
-        print(f"note: {error.message}", file=sys.stderr)
+        messages.note(error.message)
         return None
 
 

@@ -25,6 +25,8 @@ from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.settings import unknown_setting
 
 REFERENCE = "retrain"
+ALL = "all"
+"""Among the names of methods: every one that fits."""
 
 
 def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
@@ -43,11 +45,14 @@ def chosen_datasets(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
 def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     """Look the methods of a run up, what they are compared with in front; `num_shards` goes to those that have shards.
 
+    The name `all` stands for every method that `fitting_methods` returns.
+
     Raises:
         UsageError: An unknown name or parameter, a number of shards that reaches no method, or an alias that two
             methods have; or a method with two.
     """
-    brackets = config.brackets(config.methods)
+    fitting = fitting_methods(config, catalogue)[0] if ALL in config.methods else []
+    brackets = config.brackets([name for one in config.methods for name in (fitting if one == ALL else [one])])
     specs = [_with_option(catalogue, "unlearner", bracket, "num_shards", config.num_shards) for bracket in brackets]
     reached = config.num_shards is None or any(
         hasattr(spec.innermost().params, "num_shards") and not _sets(bracket, "num_shards")
@@ -62,6 +67,33 @@ def chosen_methods(config: RunConfig, catalogue: Catalogue) -> list[Spec]:
     if specs and config.reference:
         specs = [resolve(catalogue, "unlearner", REFERENCE), *references_of(specs, catalogue), *specs]
     return without_duplicates(specs)
+
+
+def fitting_methods(config: RunConfig, catalogue: Catalogue) -> tuple[list[str], list[str]]:
+    """Find the methods that `all` stands for: those that need nothing more and fit the request, setting and a model.
+
+    Returns:
+        Their names, and a reason for each that is left out.
+    """
+    models = {spec.name for spec in chosen_models(config, catalogue)}
+    names, left_out = [], []
+    for name in catalogue.names("unlearner"):
+        try:
+            spec = resolve(catalogue, "unlearner", name)
+            check_requirements([spec])
+        except UsageError as error:
+            left_out.append(f"{name}: {error.message}")
+            continue
+        cls = spec.innermost().cls
+        if config.forget_kind not in cls.forgets:
+            left_out.append(f"{name} does not forget {config.forget_kind}s.")
+        elif config.setting not in settings_of(spec):
+            left_out.append(f"{name} does not support the {config.setting} setting.")
+        elif cls.models is not None and not cls.models & models:
+            left_out.append(f"{name} is for the model {' or '.join(sorted(cls.models))}.")
+        else:
+            names.append(name)
+    return names, left_out
 
 
 def _aliased(methods: Sequence[Spec]) -> list[Spec]:

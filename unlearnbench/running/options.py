@@ -64,7 +64,7 @@ class RunOptions:
 
     methods: list[Name] = option(
         [],
-        "Unlearners, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias.",
+        "Methods, with commas: sisa,graphrevoker[sem_weight=0]; mine=METHOD gives one an alias; all.",
         names=("--methods", "-m"),
         metavar="NAMES",
     )
@@ -130,7 +130,7 @@ class RunOptions:
         metavar="KEY=VALUE",
         reads="assignments",
     )
-    out: Path = option(Path("results"), "Results folder.", metavar="DIR")
+    out: Path = option(Path("runs"), "Folder of the records.", metavar="DIR")
     data_root: Path | None = option(
         None, "Where datasets lie.", metavar="DIR", shown="UNLEARNBENCH_DATA, else your cache folder"
     )

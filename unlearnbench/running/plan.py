@@ -105,6 +105,10 @@ def make_plan(config: RunConfig | Sequence[RunConfig], catalogue: Catalogue) -> 
     store = Store(first.out, machine["id"])
     plan = Plan(list(cells.values()), [], graphs, store, context, first, machine, first.save_state)
     plan.notices += notices + left_out
+    for each in configs:
+        if lookup.ALL in each.methods:
+            absent = lookup.fitting_methods(each, catalogue)[1]
+            plan.notices += [f"left out of `methods` all: {reason}" for reason in absent if reason not in plan.notices]
     if any(config.setting == "inductive" for config in configs):
         plan.notices += _little_seen(graphs)
     select_missing(plan, first.overwrite)

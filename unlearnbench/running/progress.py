@@ -19,6 +19,7 @@ from rich.text import Text
 from unlearnbench.records.record import Record
 from unlearnbench.running.execute import Compute, execute
 from unlearnbench.running.forks import undone_in_forks
+from unlearnbench.running.interim import InterimScores, score_of
 from unlearnbench.running.plan import Plan, Progress
 from unlearnbench.running.runner import run_cell
 
@@ -65,15 +66,18 @@ class Lines:
 
 
 class CellBar(Bar):
-    """Cells done with the time that is left, and below it one line: which cell, in which phase and epoch."""
+    """Cells done with the time that is left, and below it which cell, in which phase and epoch, and scores so far."""
 
     cell = "starting"
     phase = ""
+    scores = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Draw both lines; the second is cut where the terminal ends."""
+        """Draw the lines; all but the first are cut where the terminal ends."""
         yield from super().get_renderables()
         yield Text(f"{self.cell}{f': {self.phase}' if self.phase else ''}", no_wrap=True, overflow="ellipsis")
+        if self.scores:
+            yield Text(self.scores, no_wrap=True, overflow="ellipsis")
 
 
 def cell_bar(console: Console) -> CellBar:
@@ -116,11 +120,14 @@ def compute_with_bar(plan: Plan, compute: Compute = run_cell) -> list[Record]:
     """Compute a plan below a bar on standard error."""
     console = Console(stderr=True)
     with cell_bar(console) as bar, redrawn(bar):
-        task = bar.add_task("", total=len(plan.wanted))
+        task, interim = bar.add_task("", total=len(plan.wanted)), InterimScores()
 
         def on_progress(progress: Progress) -> None:
             bar.cell, bar.phase = progress.cell.describe(), ""
             bar.update(task, completed=progress.number - (progress.record is None))
+            if progress.record is not None:
+                interim.add(progress.cell, progress.record)
+            bar.scores = interim.text(progress.cell)
             if progress.record is not None and progress.record.status != "ok":
                 console.print(f"{progress.cell.describe()}: {_outcome(progress.record)}", markup=False)
 
@@ -134,6 +141,7 @@ def _outcome(record: Record) -> str:
     if record.error is not None:
         return f"{record.status}: {record.error['type']}: {record.error['message']}"
     if record.status == "ok":
-        return record.status
+        score = score_of(record)
+        return record.status if score is None else f"{record.status}, F1 {100 * score:.1f} %"
     own = [note for note in record.notes if note.startswith(f"{record.status}:")]
     return own[0] if own else f"{record.status}: {' '.join(record.notes)}"

@@ -24,7 +24,7 @@ def edge_weights(found: Any, num_edges: int) -> Tensor:
     if found is None:
         raise DataError(
             f"there are no edge weights, and {OPTION} asks for them.",
-            "Name them edge_weight [E], in edges.csv a column weight; or leave the option out.",
+            "Name them edge_weight, in edges.csv weight: data.edge_weight = data.edge_attr. Or leave the option out.",
         )
     weights: Tensor = found[:, 0] if found.dim() == 2 and found.shape[1] == 1 else found
     if weights.shape != (num_edges,):

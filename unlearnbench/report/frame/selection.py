@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UsageError, nearest
+from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.experiments import configs, find_experiment
 from unlearnbench.protocol import Protocol
 from unlearnbench.registry.catalogue import Catalogue
@@ -98,10 +98,8 @@ def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Ca
     for name in names:
         rows = _meant(frame, column, name, catalogue)
         if not rows.any():
-            there = sorted(set(frame[column]))
-            close = nearest(name, there, 1)
-            guess = f"Did you mean {close[0]}? " if close else ""
-            raise NothingMatchedError(f"No record is of {column} {name!r}.", f"{guess}There are: {', '.join(there)}.")
+            hint = unknown_name(column, name, set(frame[column])).hint.replace("Known:", "There are:")
+            raise NothingMatchedError(f"No record is of {column} {name!r}.", hint)
         keep |= rows
     if column != "method" or "method_name" not in frame:
         return keep

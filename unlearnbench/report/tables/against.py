@@ -12,6 +12,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.published import Published, of_cell
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import Paired, Prediction, corrected_paired_t, prediction_interval
@@ -147,4 +148,4 @@ def _notes(averages: Aggregate, about: str, remarks: Iterable[str]) -> Iterator[
     )
     yield from remarks
     yield from origin_notes(averages, has_views=True)
-    yield from averages.notes
+    yield from details(averages.notes)

@@ -16,6 +16,7 @@ from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
+from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
 GATE = "controls"
@@ -98,7 +99,7 @@ def _verdicts(part: pd.DataFrame) -> Table:
         verdicts = {audit: joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
         shown.append({"method": str(method), "claim": joined(of_method["claim"]), **verdicts})
     notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
-    notes.append(provenance(part))
+    notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 

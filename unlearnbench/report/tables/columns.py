@@ -16,10 +16,12 @@ from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, u
 from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
+from unlearnbench.report.tables.notes import Note, details
 from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 
 BUSY_MARK = " *"
+BUSY = "* may have met a busy machine."
 
 
 @dataclass(frozen=True)
@@ -190,17 +192,18 @@ def _with_peaks(averages: Aggregate) -> pd.DataFrame:
 def _notes(
     averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column], has_times: bool, has_scores: bool
 ) -> Iterator[str]:
-    yield (
+    yield Note(
         f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
-        " a method with fewer is not ranked."
+        " a method with fewer is not ranked.",
+        "n: repetitions; mean ± standard deviation.",
     )
     yield from origin_notes(averages, has_views=has_scores or any("f1_" in column.value for column in columns))
     if has_scores:
         yield from metric_notes(averages)
     if has_times:
         yield from time_notes(averages, data, columns)
-    yield from averages.notes
-    yield from averages.time_notes
+    yield from details(averages.notes)
+    yield from (note if note.startswith("No ratio") else Note(note) for note in averages.time_notes)
     validation = [column.value for column in columns if column.value.startswith("val_")]
     if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
         yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."
@@ -210,7 +213,7 @@ def _retired(averages: Aggregate) -> Iterator[str]:
     """Name rows with shards that were hit and have no member any more: all of their nodes were forgotten."""
     cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
     for row, part in cells[cells["shards_retired"] > 0].groupby("row", sort=True):
-        yield (
+        yield Note(
             f"{row}: of the shards hit, {formatting.tenths(part['shards_retired'].mean(), None)} were retired, all of"
             f" their nodes being forgotten, on average over {len(part)} repetitions with such shards."
         )
@@ -221,20 +224,28 @@ def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column
     if any(column is HIT for column in columns):
         yield from _retired(averages)
     if any(column is RATIO for column in columns):
-        yield "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions."
+        yield Note(
+            "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions.",
+            "relative to Retrain: time over Retrain's; 0.5 is twice as fast.",
+        )
         for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
-            yield f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions."
+            yield Note(f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions.")
     if any(column is PREDICT for column in columns):
-        yield "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
+        text = (
+            "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
+        )
+        yield Note(text)
     busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
     if len(busy) and any(column.is_time for column in columns):
         counts = ", ".join(
             f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows()
         )
-        yield f"{BUSY_MARK.strip()} records that may have met a busy machine: {counts}."
+        mark = BUSY_MARK.strip()
+        yield Note(f"{mark} records that may have met a busy machine: {counts}.", BUSY)
     if any("peak" in column.value for column in columns):
-        yield "Memory: mean of the peaks of " + (
-            "memory that torch allocated on the GPU." if data["peak_kind"].iloc[0] == "gpu" else "resident memory."
+        yield Note(
+            "Memory: mean of the peaks of "
+            + ("memory that torch allocated on the GPU." if data["peak_kind"].iloc[0] == "gpu" else "resident memory.")
         )
         for _, row in data[data["peak_mib"].isna()].iterrows():
-            yield f"{row['method']}: no peak of memory: {row['peak_reason'] or 'not measured'}."
+            yield Note(f"{row['method']}: no peak of memory: {row['peak_reason'] or 'not measured'}.")

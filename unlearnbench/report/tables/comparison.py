@@ -14,6 +14,7 @@ from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import long_name, short_name, unit, writer
 from unlearnbench.report.frame.record_groups import reference_row, retrains
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import ALPHA, Paired, corrected_paired_t, holm
@@ -186,4 +187,4 @@ def _notes(averages: Aggregate, families: list[Family], formula: str) -> Iterato
     yield from reason_notes((row, family.view, one) for family in families for row, one in family.to_best.items())
     yield from origin_notes(averages, has_views=True)
     yield from metric_notes(averages)
-    yield from averages.notes
+    yield from details(averages.notes)

@@ -12,6 +12,7 @@ from unlearnbench.datasets.catalogue_of_graphs import GraphSize
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
 
@@ -94,4 +95,4 @@ def _notes(frame: pd.DataFrame, unknown: list[str], remarks: Iterable[str]) -> I
     protocols = ", ".join(sorted(set(frame["protocol"])))
     machines, devices = (", ".join(sorted(set(frame[column]))) for column in ("machine", "device"))
     versions = ", ".join(sorted(set(frame["unlearnbench"]) - {""})) or "not recorded"
-    yield f"Protocol {protocols}; device {devices}; machines: {machines}; unlearnbench {versions}."
+    yield Note(f"Protocol {protocols}; device {devices}; machines: {machines}; unlearnbench {versions}.")

@@ -14,6 +14,7 @@ from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import long_name
 from unlearnbench.report.frame.record_groups import reference_row
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics import Equivalence, equivalence, holm
@@ -129,4 +130,4 @@ def _notes(averages: Aggregate, contrasts: list[Contrast], formula: str, lack: s
     yield from reason_notes((one.row, one.view, one.at[MARGINS[0]].paired) for one in contrasts)
     yield from origin_notes(averages, has_views=True)
     yield from metric_notes(averages)
-    yield from averages.notes
+    yield from details(averages.notes)

@@ -17,6 +17,7 @@ from unlearnbench.report.frame.frame import VIEWS, canonical
 from unlearnbench.report.frame.record_groups import distinguish, narrowed
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, Family, compare
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, with_facets
 from unlearnbench.statistics import Paired, corrected_paired_t, holm
 
@@ -180,7 +181,7 @@ def _matrix_notes(averages: Aggregate, design: Design, has_marks: bool) -> Itera
     if absent:
         yield f"No record: {', '.join(absent)}."
     yield from origin_notes(averages, has_views=True)
-    yield from averages.notes
+    yield from details(averages.notes)
 
 
 def _effects(name: str, averages: Aggregate, design: Design, ratio: float, formula: str) -> Table:
@@ -227,4 +228,4 @@ def _effect_notes(
             yield f"No gain of any {factor}: {base}, which others are measured against, has no record here."
     yield from reason_notes(reasons)
     yield from origin_notes(averages, has_views=True)
-    yield from averages.notes
+    yield from details(averages.notes)

@@ -26,6 +26,7 @@ from unlearnbench.report.tables.evidence import (
     scored,
     timed,
 )
+from unlearnbench.report.tables.notes import Note, details
 from unlearnbench.report.tables.table import Table
 
 NAME = "forgetting"
@@ -140,22 +141,22 @@ def _raw(head: Head, cell: Cell) -> dict[str, Any]:
 
 def _notes(place: Place, heads: Sequence[Head], cells: Sequence[Cell]) -> Iterator[str]:
     # The notes of the time say what it is relative to.
-    yield from (f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
-    yield EMPTY
+    yield from details(f"{head.title}: {head.meaning}" for head in heads if head.meaning != TIME)
+    yield Note(EMPTY, "Empty: not measured. cannot tell: the controls say that the number is no evidence.")
     states = {state for cell in cells for state in cell.state.split(", ")}
     if NO_GATE in states:
-        yield GATELESS
+        yield Note(GATELESS)
     if OLDER in states:
         yield f"{OLDER}: the record is of an earlier version of the audit, whose weaker attack sees less."
-    yield SEVERAL
+    yield Note(SEVERAL, "In brackets: 95 % intervals.")
     settings = place.audits.drop_duplicates(["method_config", "audit_config"])
     settings = settings.assign(plain=audits_of(settings))
     for (config, audit), part in settings.groupby(["method_config", "plain"], sort=True):
         if len(part) > 1:
-            yield LATEST.format(method=place.names[str(config)], audit=audit, count=len(part))
+            yield Note(LATEST.format(method=place.names[str(config)], audit=audit, count=len(part)))
     if place.runs is None:
         yield "F1 and time: no run has this request; `unlearnbench run` with the same options makes them."
     else:
         yield from time_notes(place.runs, place.runs.data, [RATIO])
-    yield "The columns measure different things, and no sum of them is taken."
-    yield f"Audits: {provenance(place.audits)}"
+    yield Note("The columns measure different things, and no sum of them is taken.")
+    yield Note(f"Audits: {provenance(place.audits)}")

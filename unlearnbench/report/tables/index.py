@@ -13,6 +13,7 @@ from unlearnbench.registry.loading import FIRST_PARTY, load_catalogue
 from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.metrics import check_shown, find_metric
 from unlearnbench.report.tables.core import SCORED
+from unlearnbench.report.tables.notes import Command
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
 
@@ -64,10 +65,10 @@ def build_tables(
     ]
 
 
-def command_note(source: str, name: str, against: str = "", metric: str = "") -> str:
+def command_note(source: str, name: str, against: str = "", metric: str = "") -> Command:
     """Return the last line below a table: the command that makes it."""
     options = f"{f' --against {against}' if against else ''}{f' --metric {metric}' if metric else ''}"
-    return f"Made by: unlearnbench report {source} --table {name}{options}"
+    return Command(f"Made by: unlearnbench report {source} --table {name}{options}")
 
 
 def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:

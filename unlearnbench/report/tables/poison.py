@@ -11,6 +11,7 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 from unlearnbench.statistics.averages import mean, sample_sd
 
@@ -109,4 +110,4 @@ def _notes(averages: Aggregate) -> Iterator[str]:
         " unlearned; the gap between both is what the kept partition costs."
     )
     yield from origin_notes(averages, has_views=True)
-    yield from averages.notes
+    yield from details(averages.notes)

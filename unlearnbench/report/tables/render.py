@@ -6,14 +6,15 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
 from tabulate import tabulate
 
 from unlearnbench.errors import unknown_name
+from unlearnbench.report.tables.notes import with_text
 from unlearnbench.report.tables.table import Table
+from unlearnbench.report.tables.text import Paint, plain, text_of
 
 FORMATS = ("text", "md", "latex", "csv", "json")
 _LATEX = {
@@ -31,14 +32,18 @@ _BOLD = {"\ue000": r"\textbf{", "\ue001": "}"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def render(tables: Sequence[Table], style: str = "text", width: int | None = None) -> str:
+def render(
+    tables: Sequence[Table], style: str = "text", width: int | None = None, short: bool = False, paint: Paint = plain
+) -> str:
     """Write tables one after the other.
 
     Args:
         tables: What `build_tables` gave.
         style: `text`, `md`, `latex` (needs the package booktabs), `csv` (raw numbers; one head
             for all tables) or `json` (raw numbers, captions and notes; what is missing is null).
-        width: Columns of the terminal: a table in `text` that is wider is written row by row.
+        width: Columns of the terminal that `text` has to fit.
+        short: Show the notes of `text` in their short form, a few of them.
+        paint: Colours `text`: takes a text and `bold` or `dim`.
 
     Raises:
         UsageError: An unknown format.
@@ -47,11 +52,13 @@ def render(tables: Sequence[Table], style: str = "text", width: int | None = Non
         return csv_text(pd.concat([table.data for table in tables], ignore_index=True))
     if style == "json":
         return json.dumps([_plain(table) for table in tables], indent=1, allow_nan=False)
-    writers: dict[str, Callable[[Table], str]]
-    writers = {"text": partial(_text, width=width), "md": _markdown, "latex": _latex}
+    tables = [_printable_table(table) for table in tables]
+    if style == "text":
+        return text_of(tables, width, short, paint)
+    writers = {"md": _markdown, "latex": _latex}
     if style not in writers:
         raise unknown_name("format", style, FORMATS)
-    return "\n".join(writers[style](_printable_table(table)) for table in tables)
+    return "\n".join(map(writers[style], tables))
 
 
 def printable(text: str) -> str:
@@ -61,7 +68,7 @@ def printable(text: str) -> str:
 
 def _printable_table(table: Table) -> Table:
     shown = table.shown.map(lambda cell: printable(str(cell)))
-    notes = tuple(map(printable, table.notes))
+    notes = tuple(with_text(note, printable) for note in table.notes)
     return replace(table, caption=printable(table.caption), shown=shown, notes=notes)
 
 
@@ -110,25 +117,6 @@ def _json_cell(value: Any) -> Any:
     if isinstance(plain, float) and not math.isfinite(plain):
         return None
     return plain if isinstance(plain, bool | int | float) else str(plain)
-
-
-def _text(table: Table, width: int | None = None) -> str:
-    rows = _rows(table, lambda cell: f"{cell} =")
-    heads = [str(name) for name in table.shown.columns]
-    body = tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
-    if width is not None and max(map(len, body.splitlines())) > width:
-        body = _row_by_row(heads, rows)
-    return "\n".join([table.caption, "", body, "", *table.notes, ""])
-
-
-def _row_by_row(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table that no line of a narrow terminal can hold: a block for each row, empty cells left out."""
-    room = max(map(len, heads[1:]), default=0)
-    blocks = []
-    for first, *others in rows:
-        cells = [f"  {head:<{room}}  {cell}" for head, cell in zip(heads[1:], others, strict=True) if cell]
-        blocks.append("\n".join([first, *cells]))
-    return "\n".join(blocks)
 
 
 def _markdown(table: Table) -> str:

@@ -13,6 +13,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name
 from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.tables.notes import Note
 
 _FAILED = re.compile(rf"{FAILED} (\S+) failed and is left out: (\w+)")
 
@@ -63,7 +64,7 @@ def metric_notes(averages: Aggregate) -> Iterator[str]:
             if number < row["n"]
         )
         if lacking:
-            yield (
+            yield Note(
                 f"{short_name(metric)}: records without it: {lacking}. They are older than the metric, it failed, or it"
                 " is not defined for their test nodes; `run --overwrite always` computes them again."
             )

@@ -14,6 +14,7 @@ from unlearnbench.report.frame.record_groups import known, reference_row
 from unlearnbench.report.frame.stream import PEAKS, Step, postponed
 from unlearnbench.report.frame.timed import quiet_records, timed_records
 from unlearnbench.report.tables import formatting
+from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, with_facets
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
@@ -152,5 +153,5 @@ def _notes(averages: Aggregate, lines: Sequence[dict[str, Any]]) -> Iterator[str
             " was asked to be forgotten; computed from Retrain's own records."
         )
     yield from origin_notes(averages, has_views=True)
-    yield from averages.notes
-    yield from averages.time_notes
+    yield from details(averages.notes)
+    yield from details(averages.time_notes)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from unlearnbench.report.frame.aggregate import STATUSES, Aggregate
 from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.sameness import sameness_notes
 
 TORCH_MARK = " †"
@@ -78,13 +79,13 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
     shares = "the dataset's own" if split == "own" else " / ".join(f"{share:g}" for share in split)
     data = {one.group.facets["dataset"]: one.group.facets["dataset_sha256"][:12] or "unknown" for one in cells}
     amounts = ", ".join(dict.fromkeys(one.group.facets["forget"] for one in cells))
-    yield (
+    yield Note(
         f"Protocol {facets['protocol']} version {protocol.get('version', '?')}: {amounts} forgotten; split"
         f" {shares}; training: {training or 'not recorded'};"
         f" dataset {', '.join(f'{name}, sha256 {sha256}' for name, sha256 in data.items())}."
     )
     if has_views:
-        yield (
+        yield Note(
             "View shard: a member passes messages over its own shard and the nodes asked for; full: over all retained"
             " training nodes and the nodes asked for."
             + (" Both also over all other nodes." if "setting" in protocol else "")
@@ -92,12 +93,13 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
     chosen = pd.concat([one.chosen for one in cells])
     machines = ", ".join(sorted(set(chosen["machine"])))
     threads = ", ".join(sorted({str(value) for value in chosen["threads"].dropna()}))
-    yield f"Device {facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}."
-    yield f"Versions: {_components(cells)}; {_packages(chosen)}."
-    yield f"Settings of all rows: sha256 {_settings_digest(cells)[:12]}."
+    yield Note(f"Device {facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}.")
+    yield Note(f"Versions: {_components(cells)}; {_packages(chosen)}.")
+    yield Note(f"Settings of all rows: sha256 {_settings_digest(cells)[:12]}.")
     for one in cells:
         for row, versions in _foreign_torch(one).items():
-            yield f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
+            text = f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
+            yield Note(text, f"{TORCH_MARK.strip()} ran with another torch.")
         for _, failed in one.data[one.data["failures"] != ""].iterrows():
             yield f"{failed['method']}: failures: {failed['failures']}."
         where = f"{one.group.name}: " if len(cells) > 1 else ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from unlearnbench import messages
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.record import Record
@@ -88,7 +88,7 @@ def _check_workers(client: Any, plan: Plan) -> None:
     """Check the versions of all workers; those that join later are checked with each cell."""
     versions = client.run(dask_worker.versions, plan.config.disable_plugins, on_error="return")
     if not versions:
-        print(f"note: {plan.config.scheduler} has no worker yet: cells wait for one.", file=sys.stderr)
+        messages.note(f"{plan.config.scheduler} has no worker yet: cells wait for one.")
     for worker, there in versions.items():
         if isinstance(there, BaseException):
             raise UsageError(

@@ -1,0 +1,126 @@
+"""Tables and messages in a narrow terminal: where lines are broken, and which notes stand below."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pandas as pd
+import pytest
+from page_samples import spread
+from record_samples import make_record
+
+from unlearnbench import messages
+from unlearnbench.report import frame_of
+from unlearnbench.report.tables.index import build_tables
+from unlearnbench.report.tables.layout import laid_out, wrapped
+from unlearnbench.report.tables.notes import Command, Note, gathered
+from unlearnbench.report.tables.render import render
+from unlearnbench.report.tables.table import Table
+from unlearnbench.report.tables.text import MOST_NOTES
+
+LABEL = "grapheraser[keep=best,lr=0.001,pool=legacy] (repaired)"
+
+
+def test_a_label_is_broken_behind_commas_and_a_spread_stays_with_its_sign() -> None:
+    assert wrapped(LABEL, 24, is_label=True) == (
+        "grapheraser[keep=best,",
+        "  lr=0.001,pool=legacy]",
+        "  (repaired)",
+    )
+    assert wrapped("12.06 ± 3.57 *", 9) == ("12.06", "± 3.57 *")
+    assert wrapped("short", 9) == ("short",)
+    assert wrapped("unbreakable", 4) == ("unbreakable",)
+
+
+def test_heads_are_broken_before_cells_and_no_line_is_wider_than_asked() -> None:
+    heads, rows = ["method", "relative to Retrain", "peak MiB"], [["sisa", "0.63", "798"], ["retrain", "1.00", "833"]]
+    lines = laid_out(heads, rows, 24)
+    assert lines == [
+        "method   relative  peak",
+        "         to        MiB",
+        "         Retrain",
+        "-------  --------  ----",
+        "sisa     0.63      798",
+        "retrain  1.00      833",
+    ]
+    assert laid_out(heads, rows, 12) is None
+    assert laid_out(heads, rows, None) == [
+        "method   relative to Retrain  peak MiB",
+        "-------  -------------------  --------",
+        "sisa     0.63                 798",
+        "retrain  1.00                 833",
+    ]
+
+
+def test_the_summary_fits_80_columns() -> None:
+    found = spread("retrain", 0.86, 1.0) + spread("sisa", 0.78, 0.5, shards_hit=7)
+    found += [make_record(LABEL, r, status=status) for r, status in enumerate(("ok", "error", "oom", "diverged"))]
+    text = render(build_tables(frame_of(found), "summary", "r"), width=80, short=True)
+    assert max(map(len, text.splitlines())) <= 80
+    assert sum(line.startswith("retrain ") for line in text.splitlines()) == 1
+
+
+def sample_table(*notes: str) -> Table:
+    return Table("t", "Caption.", pd.DataFrame({"method": ["sisa"]}), pd.DataFrame(), notes)
+
+
+def test_notes_stand_once_below_the_last_table_with_the_numbers_of_theirs() -> None:
+    made = Command("Made by: it")
+    tables = [sample_table("of both", "of the first", made), sample_table("of both", Note("all of it", "half"), made)]
+    tables += [sample_table("of both", Note("details"), made)]
+    assert gathered([table.notes for table in tables], False) == (
+        ["of both", "[1] of the first", "[2] all of it", "[3] details"],
+        ["Made by: it"],
+    )
+    lines = render(tables, short=True).splitlines()
+    assert [line for line in lines if line.endswith("Caption.")] == [f"[{n}] Caption." for n in (1, 2, 3)]
+    assert lines[-5:] == ["of both", "[1] of the first", "[2] half", "1 more notes: --notes", "Made by: it"]
+    assert render(tables[:1]).splitlines()[0] == "Caption."
+
+
+def test_of_many_short_notes_the_first_are_shown_and_the_others_counted() -> None:
+    lines = render([sample_table(*(f"note {n}" for n in range(MOST_NOTES + 5)))], short=True).splitlines()
+    assert lines[-2:] == [f"note {MOST_NOTES - 1}", "5 more notes: --notes"]
+
+
+def test_long_notes_are_cut_to_their_first_clause() -> None:
+    text = (
+        "p: two-sided, after Holm; family: the best against every other method, in one table and one view; and no more."
+    )
+    assert gathered([[text]], True) == (["p: two-sided, after Holm."], [])
+    assert gathered([[text]], False) == ([text], [])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_messages_wrap_in_a_terminal_and_have_colour_unless_it_is_forbidden(
+    monkeypatch: pytest.MonkeyPatch, forbidden: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if forbidden:
+        monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    messages.error("There is no such thing as a table of that name.", "Type `unlearnbench report --list` now.")
+    told = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert ("\x1b[31;1merror:\x1b[0m" in told) is not forbidden
+    plain = told.replace("\x1b[31;1m", "").replace("\x1b[36m", "").replace("\x1b[0m", "")
+    assert plain.splitlines() == [
+        "error: There is no such thing",
+        "       as a table of that",
+        "       name.",
+        "hint: Type",
+        "      `unlearnbench report --list`",
+        "      now.",
+    ]
+
+
+def test_a_message_in_a_pipe_is_one_line_without_colour(capsys: pytest.CaptureFixture[str]) -> None:
+    messages.warning("word " * 40)
+    assert capsys.readouterr().err == f"warning: {'word ' * 40}\n"
