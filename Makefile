@@ -23,7 +23,7 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test test-slow test-all check docs fuzz soak evidence bench bench-gpu clean
+.PHONY: help run test test-slow test-all check dist docs fuzz soak evidence bench bench-gpu clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
@@ -31,6 +31,7 @@ help:
 	@echo "make test-slow  run the slow ones: clusters, browsers, fresh environments, kills, published graphs"
 	@echo "make test-all  run every test"
 	@echo "make check  lint, types, import rules, spelling, generated docs"
+	@echo "make dist   build the wheel and the sdist in build/dist and check them as a package index would"
 	@echo "make fuzz   feed 10,000 odd run files, brackets, records and graph files, and run 200 cells in one process"
 	@echo "make docs   generate $(DOCS) anew and build the site in build/site"
 	@echo "make bench  run the scripts in benchmarks/ that need no GPU"
@@ -66,6 +67,11 @@ check: $(FOR_CHECK)
 	$(BIN)/cog --check $(DOCS)
 	$(BIN)/mkdocs build --strict
 	$(BIN)/unlearnbench leaderboard verify results
+
+dist: $(FOR_CHECK)
+	rm -rf build/lib build/dist
+	$(BIN)/python -m build --outdir build/dist . >/dev/null
+	$(BIN)/twine check --strict build/dist/*
 
 docs: $(FOR_CHECK)
 	$(BIN)/cog -r $(DOCS)
@@ -104,13 +110,16 @@ $(BIN)/python:
 # setuptools packs whatever an earlier build left in build/lib, deleted modules too.
 $(VENV)/run.stamp: $(DECLARED) $(SOURCES) | $(BIN)/python
 	rm -rf build/lib
+	@echo "installing unlearnbench, torch and what they need into $(VENV): about two minutes the first time"
 	$(INSTALL) .
 	@touch $@
 
 $(VENV)/test.stamp: $(DECLARED) | $(BIN)/python
+	@echo "installing unlearnbench and what its tests need into $(VENV): about three minutes the first time"
 	$(INSTALL) --editable '.[test]'
 	@rm -f $(VENV)/run.stamp && touch $@
 
 $(VENV)/dev.stamp: $(DECLARED) | $(BIN)/python
+	@echo "installing unlearnbench and all tools of its development into $(VENV): about four minutes the first time"
 	$(INSTALL) --editable '.[dev]'
 	@rm -f $(VENV)/run.stamp $(VENV)/test.stamp && touch $@

@@ -26,6 +26,7 @@ from .graph import Graph as Graph
 from .hookspecs import Register as Register
 from .hookspecs import hookimpl as hookimpl
 from .metrics.base import Metric as Metric
+from .papers import Paper as Paper
 from .protocol.requests import Request as Request
 from .records.record import Record as Record
 from .records.states import State as State

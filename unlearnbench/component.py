@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from unlearnbench.hookspecs import PROJECT
+from unlearnbench.papers import Paper
 
 
 class ComponentParams(BaseModel):
@@ -30,6 +31,7 @@ class Component:
         version: Raised when the same parameters would give other numbers.
         summary: One line.
         reference: Where it comes from: paper and section.
+        paper: The paper itself, for `unlearnbench show` to cite.
         presets: Named sets of parameters, dotted where they reach into a part:
             `{"paper": {"partitioner.balance": "none"}}`.
         default_preset: The name of its own defaults, for a component that has presets.
@@ -44,6 +46,7 @@ class Component:
     version: ClassVar[int] = 1
     summary: ClassVar[str] = ""
     reference: ClassVar[str] = ""
+    paper: ClassVar[Paper | None] = None
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     default_preset: ClassVar[str] = ""
     named_by_parts: ClassVar[bool] = False

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
+import warnings
 from typing import Any
 
 WIDTH = 80
@@ -72,6 +73,13 @@ def write_message(kind: str, text: str) -> None:
     if stream.isatty():
         line = broken(line, columns(), " " * (len(kind) + 2))
     print(painted(f"{kind}:", kind, stream) + line.removeprefix(f"{kind}:"), file=stream)
+
+
+def hide_warnings_of_torch() -> None:
+    """Hide what torch and PyG say to those who program with them, unless Python was started with `-W`."""
+    if not sys.warnoptions:
+        for category in (FutureWarning, DeprecationWarning):
+            warnings.filterwarnings("ignore", category=category, module=r"torch(_geometric)?(\.|$)")
 
 
 def note(text: str) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import importance
 
@@ -20,6 +20,13 @@ class Dampening(PostHoc):
     summary = "Parameters that matter more to the request than to all nodes are made smaller."
     reference = (
         "Foster et al., Fast Machine Unlearning without Retraining through Selective Synaptic Dampening, AAAI 2024"
+    )
+    paper = Paper(
+        "Foster, Jack and Schoepf, Stefan and Brintrup, Alexandra",
+        "Fast Machine Unlearning without Retraining through Selective Synaptic Dampening",
+        "AAAI Conference on Artificial Intelligence",
+        2024,
+        "https://arxiv.org/abs/2308.07707",
     )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})

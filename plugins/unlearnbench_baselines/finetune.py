@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search, train_networks
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search, train_networks
 from unlearnbench.gnn import Networks
 
 
@@ -17,6 +17,13 @@ class Finetune(PostHoc):
     version = 1
     summary = "Training goes on, on what is retained."
     reference = "fine-tuning of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"
+    paper = Paper(
+        "Golatkar, Aditya and Achille, Alessandro and Soatto, Stefano",
+        "Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep Networks",
+        "IEEE/CVF Conference on Computer Vision and Pattern Recognition",
+        2020,
+        "https://arxiv.org/abs/1911.04933",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
     settings = frozenset({"inductive", "transductive"})

@@ -6,7 +6,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, PostHoc, Request, Task, search
+from unlearnbench import Claim, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 from unlearnbench_baselines.descent import DescentParams, descend
 
@@ -18,6 +18,13 @@ class NegGradPlus(PostHoc):
     version = 1
     summary = "Down the loss of what is retained and up that of the request, in one step."
     reference = "NegGrad+ of Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"
+    paper = Paper(
+        "Kurmanji, Meghdad and Triantafillou, Peter and Hayes, Jamie and Triantafillou, Eleni",
+        "Towards Unbounded Machine Unlearning",
+        "Advances in Neural Information Processing Systems",
+        2023,
+        "https://arxiv.org/abs/2302.09880",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, PostHoc, Request, Task, rounded_half_up, search, train_networks
+from unlearnbench import Claim, Paper, PostHoc, Request, Task, rounded_half_up, search, train_networks
 from unlearnbench.gnn import Networks
 from unlearnbench_baselines.descent import DescentParams, descend
 
@@ -21,6 +21,13 @@ class BadTeacher(PostHoc):
     version = 1
     summary = "Taught by an untrained network on the request, by its former self elsewhere."
     reference = "Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"
+    paper = Paper(
+        "Chundawat, Vikram S. and Tarun, Ayush K. and Mandal, Murari and Kankanhalli, Mohan",
+        "Can Bad Teaching Induce Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher",
+        "AAAI Conference on Artificial Intelligence",
+        2023,
+        "https://arxiv.org/abs/2205.08096",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Query, RefusedError, Request, Task, Unlearner, later, search
+from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, later, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps
 from unlearnbench_cgu import logistic
 
@@ -30,6 +30,13 @@ class Cgu(Unlearner):
     summary = "Certified: a Newton step on a noisy linear SGC, with a budget."
     reference = (
         "Chien, Pan and Milenkovic, Efficient Model Updates for Approximate Unlearning, ICLR 2023, theorems on SGC"
+    )
+    paper = Paper(
+        "Chien, Eli and Pan, Chao and Milenkovic, Olgica",
+        "Efficient Model Updates for Approximate Unlearning of Graph-Structured Data",
+        "International Conference on Learning Representations",
+        2023,
+        "https://openreview.net/forum?id=fhcu4FBLciL",
     )
     claim = Claim.CERTIFIED
     forgets = frozenset({"node", "edge", "feature"})

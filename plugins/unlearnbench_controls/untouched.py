@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench import Claim, PostHoc, Request, Task
+from unlearnbench import Claim, Paper, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
 
 
@@ -36,6 +36,13 @@ class UtU(NoOp):
     name = "utu"
     summary = "Unlink to Unlearn: for requests of nodes the same as noop."
     reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024"
+    paper = Paper(
+        "Tan, Jiajun and Sun, Fei and Qiu, Ruichen and Su, Du and Shen, Huawei",
+        "Unlink to Unlearn: Simplifying Edge Unlearning in GNNs",
+        "Companion Proceedings of the ACM Web Conference",
+        2024,
+        "https://arxiv.org/abs/2402.10695",
+    )
 
 
 class NoOpFull(NoOp):

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Graph, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import hop_distance, importance
 from unlearnbench_etr.erasing import factors
@@ -25,6 +25,13 @@ class ETR(PostHoc):
     reference = (
         "Yang et al., Erase then Rectify: A Training-Free Parameter Editing Approach for Cost-Effective Graph"
         " Unlearning, AAAI 2025"
+    )
+    paper = Paper(
+        "Yang, Zhe-Rui and Han, Jindong and Wang, Chang-Dong and Liu, Hao",
+        "Erase then Rectify: A Training-Free Parameter Editing Approach for Cost-Effective Graph Unlearning",
+        "AAAI Conference on Artificial Intelligence",
+        2025,
+        "https://arxiv.org/abs/2409.16684",
     )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench import Claim, PostHoc, Request, Task
+from unlearnbench import Claim, Paper, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import InfluenceParams, add, influence_step
 
@@ -17,6 +17,13 @@ class Gif(PostHoc):
     version = 1
     summary = "A step by the influence of the request and its neighbourhood."
     reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"
+    paper = Paper(
+        "Wu, Jiancan and Yang, Yi and Qian, Yuchun and Sui, Yongduo and Wang, Xiang and He, Xiangnan",
+        "GIF: A General Graph Unlearning Strategy via Influence Function",
+        "Proceedings of the ACM Web Conference",
+        2023,
+        "https://doi.org/10.1145/3543507.3583521",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
     settings = frozenset({"inductive", "transductive"})

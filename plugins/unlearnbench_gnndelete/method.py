@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from unlearnbench import Claim, ComponentParams, Graph, PostHoc, RefusedError, Request, Task, search
+from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, RefusedError, Request, Task, search
 from unlearnbench.gnn import Networks, blank_networks
 from unlearnbench.unlearning import hop_distance
 from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
@@ -33,6 +33,13 @@ class GNNDelete(PostHoc):
     version = 1
     summary = "A frozen network with trained operators on the rows near what was deleted."
     reference = "Cheng et al., GNNDelete: A General Strategy for Unlearning in Graph Neural Networks, ICLR 2023"
+    paper = Paper(
+        "Cheng, Jiali and Dasoulas, George and He, Huan and Agarwal, Chirag and Zitnik, Marinka",
+        "GNNDelete: A General Strategy for Unlearning in Graph Neural Networks",
+        "International Conference on Learning Representations",
+        2023,
+        "https://arxiv.org/abs/2302.13406",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench import Sharded, Spec, part
+from unlearnbench import Paper, Sharded, Spec, part
 
 
 class GraphEraser(Sharded):
@@ -16,6 +16,13 @@ class GraphEraser(Sharded):
     version = 1
     summary = "Shards by balanced embedding k-means, members pooled with learned weights."
     reference = 'Chen et al., "Graph Unlearning", CCS 2022'
+    paper = Paper(
+        "Chen, Min and Zhang, Zhikun and Wang, Tianhao and Backes, Michael and Humbert, Mathias and Zhang, Yang",
+        "Graph Unlearning",
+        "ACM SIGSAC Conference on Computer and Communications Security",
+        2022,
+        "https://doi.org/10.1145/3548606.3559352",
+    )
     default_preset = "repaired"
     named_by_parts = False
     presets = {

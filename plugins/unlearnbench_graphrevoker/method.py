@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unlearnbench import Sharded, Spec, part
+from unlearnbench import Paper, Sharded, Spec, part
 
 
 class GraphRevoker(Sharded):
@@ -17,6 +17,13 @@ class GraphRevoker(Sharded):
     version = 1
     summary = "Retrains the shards hit: property-aware shards, contrastive aggregation."
     reference = "Zhang et al., GraphRevoker, WWW 2024"
+    paper = Paper(
+        "Zhang, Jiahao and Wang, Lin and Wang, Shijie and Fan, Wenqi",
+        "Graph Unlearning with Efficient Partial Retraining",
+        "Companion Proceedings of the ACM Web Conference",
+        2024,
+        "https://arxiv.org/abs/2403.07353",
+    )
     default_preset = "repaired"
     named_by_parts = False
     presets = {

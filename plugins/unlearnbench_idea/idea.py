@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, PostHoc, Request, Task
+from unlearnbench import Claim, Paper, PostHoc, Request, Task
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import InfluenceParams, Step, add, influence_step
 from unlearnbench_idea.bound import Constants, distance_bound, noise_for
@@ -28,6 +28,13 @@ class Idea(PostHoc):
     version = 1
     summary = "An influence step and noise that is to hide the rest."
     reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"
+    paper = Paper(
+        "Dong, Yushun and Zhang, Binchi and Lei, Zhenyu and Zou, Na and Li, Jundong",
+        "IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks",
+        "ACM SIGKDD Conference on Knowledge Discovery and Data Mining",
+        2024,
+        "https://doi.org/10.1145/3637528.3671744",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge", "feature"})
     # Of the authors' code for GCN.

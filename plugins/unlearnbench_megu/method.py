@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench_megu.influence import influenced
 from unlearnbench_megu.losses import forgetting, holding
@@ -23,6 +23,13 @@ class MEGU(PostHoc):
     version = 1
     summary = "Fine-tuning that drives the deleted nodes away and holds those they had influence on."
     reference = "Li et al., Towards Effective and General Graph Unlearning via Mutual Evolution, AAAI 2024"
+    paper = Paper(
+        "Li, Xunkai and Zhao, Yulin and Wu, Zhengyu and Zhang, Wentao and Li, Rong-Hua and Wang, Guoren",
+        "Towards Effective and General Graph Unlearning via Mutual Evolution",
+        "AAAI Conference on Artificial Intelligence",
+        2024,
+        "https://arxiv.org/abs/2401.11760",
+    )
     claim = Claim.APPROXIMATE
     released = {"epochs": 30, "lr": 0.05}
     forgets = frozenset({"node", "edge"})

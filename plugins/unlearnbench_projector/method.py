@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, Query, Request, Task, Unlearner, search
+from unlearnbench import Claim, ComponentParams, Paper, Query, Request, Task, Unlearner, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps, softmax_regression
 from unlearnbench_projector import projection
 
@@ -31,6 +31,13 @@ class Projector(Unlearner):
     reference = (
         "Cong and Mahdavi, Efficiently Forgetting What You Have Learned in Graph Representation Learning via"
         " Projection, AISTATS 2023, linear GNNs"
+    )
+    paper = Paper(
+        "Cong, Weilin and Mahdavi, Mehrdad",
+        "Efficiently Forgetting What You Have Learned in Graph Representation Learning via Projection",
+        "International Conference on Artificial Intelligence and Statistics",
+        2023,
+        "https://arxiv.org/abs/2302.08990",
     )
     claim = Claim.APPROXIMATE
     claim_reason = "features only"

@@ -6,7 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
+from unlearnbench import Claim, ComponentParams, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench_scrub.losses import divergence, following
 
@@ -20,6 +20,13 @@ class SCRUB(PostHoc):
     version = 1
     summary = "A student that leaves its teacher on the request and follows it elsewhere."
     reference = "Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"
+    paper = Paper(
+        "Kurmanji, Meghdad and Triantafillou, Peter and Hayes, Jamie and Triantafillou, Eleni",
+        "Towards Unbounded Machine Unlearning",
+        "Advances in Neural Information Processing Systems",
+        2023,
+        "https://arxiv.org/abs/2302.09880",
+    )
     claim = Claim.APPROXIMATE
     forgets = frozenset({"node", "edge"})
 

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Graph, Request, Sharded, Spec, Task, part, train_networks
+from unlearnbench import Graph, Paper, Request, Sharded, Spec, Task, part, train_networks
 from unlearnbench.gnn import Networks
 from unlearnbench_sisa.slices import hashed_slice_of, slice_epochs
 
@@ -28,6 +28,14 @@ class Sisa(Sharded):
     version = 1
     summary = "Random shards, mean of the members' probabilities."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021, section IV"
+    paper = Paper(
+        "Bourtoule, Lucas and Chandrasekaran, Varun and Choquette-Choo, Christopher A. and Jia, Hengrui "
+        "and Travers, Adelin and Zhang, Baiwu and Lie, David and Papernot, Nicolas",
+        "Machine Unlearning",
+        "IEEE Symposium on Security and Privacy",
+        2021,
+        "https://arxiv.org/abs/1912.03817",
+    )
     named_by_parts = False
 
     class Params(Sharded.Params):

@@ -76,7 +76,11 @@ def test_show_gives_parameters_of_all_parts_with_their_values(command: Any) -> N
     assert "partitioner = bekm" in told.out
     assert "slack = 0.25" in told.out
     assert len(lines) >= 4
+    places = [line.index(" = ") for line in told.out.splitlines() if line.startswith("  num_shards = ")]
+    assert len(places) == 1
     presets = command("show", "graphrevoker").out
+    assert "Link: https://arxiv.org/abs/2403.07353" in presets
+    assert "@inproceedings{zhang2024graph,\n  author    = {Zhang, Jiahao and " in presets
     assert "paper: " in presets
     assert "released: " in presets
 

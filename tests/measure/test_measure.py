@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 from measure_samples import CPU, FakeMemory, FakeNvml, fake_meter
 
 from unlearnbench.measure import allocator, load, machine, provenance
@@ -318,7 +319,9 @@ def test_versions_are_those_installed() -> None:
         "torch": metadata.version("torch"),
         "not-there-at-all": None,
     }
-    assert set(provenance.provenance()) == {"python", "packages", "git", "dirty"}
+    found = provenance.provenance()
+    assert set(found) == {"python", "packages", "instructions", "git", "dirty"}
+    assert found["instructions"] == torch.backends.cpu.get_cpu_capability()
 
 
 # Allocator

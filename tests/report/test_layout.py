@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 
 import pandas as pd
 import pytest
@@ -11,11 +12,13 @@ from page_samples import spread
 from record_samples import make_record
 
 from unlearnbench import messages
+from unlearnbench.papers import Paper
 from unlearnbench.report import frame_of
 from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.layout import laid_out, wrapped
 from unlearnbench.report.tables.notes import Command, Note, gathered
 from unlearnbench.report.tables.render import render
+from unlearnbench.report.tables.sentences import sentence
 from unlearnbench.report.tables.table import Table
 from unlearnbench.report.tables.text import MOST_NOTES
 
@@ -124,3 +127,36 @@ def test_messages_wrap_in_a_terminal_and_have_colour_unless_it_is_forbidden(
 def test_a_message_in_a_pipe_is_one_line_without_colour(capsys: pytest.CaptureFixture[str]) -> None:
     messages.warning("word " * 40)
     assert capsys.readouterr().err == f"warning: {'word ' * 40}\n"
+
+
+def test_what_torch_says_to_programmers_is_hidden_and_other_warnings_are_not() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        messages.hide_warnings_of_torch()
+        for module in ("torch.load", "torch_geometric.nn", "torchless", "mine"):
+            warnings.warn_explicit("will change", FutureWarning, "file.py", 1, module)
+    assert len(caught) == 2
+
+
+def test_a_paper_is_cited_with_what_is_known_of_it() -> None:
+    paper = Paper("Cao, Yi and Yang, J.", "Erase then Rectify: More", "S&P", 2025)
+    assert paper.bibtex() == (
+        "@inproceedings{cao2025erase,\n  author    = {Cao, Yi and Yang, J.},\n"
+        "  title     = {{Erase then Rectify: More}},\n"
+        "  booktitle = {S\\&P},\n  year      = {2025},\n}"
+    )
+
+
+def test_a_sentence_says_what_was_measured_and_nothing_else() -> None:
+    told = sentence("finetune", "approximate", 0.91, -0.006, "f1_micro", 1 / 5.9)
+    assert told == "finetune: 9 % forgotten on the forgotten nodes, F1 -0.6 points, 5.9 times faster than Retrain."
+    assert sentence("sisa", "exact-given-partition (ids)", 0.01) == "sisa: forgets exactly, given its partition."
+    assert sentence("gif", ratio=2.72) == "gif: 2.7 times slower than Retrain."
+    assert sentence("gif", ratio=1.001) == "gif: as fast as Retrain."
+    assert sentence("gif", "approximate") == ""
+
+
+def test_sentences_follow_a_table_from_its_own_records() -> None:
+    found = spread("retrain", 0.86, 1.0) + spread("sisa", 0.78, 0.5)
+    text = render(build_tables(frame_of(found), "summary", "r"), width=80, short=True)
+    assert "\n\nsisa: F1 -8.0 points, 2.0 times faster than Retrain.\n\n" in text

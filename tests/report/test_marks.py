@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ONCE, SHARDS, command, install, records_of
+from command_line import ONCE, SHARDS, command, computed_here, install, records_of
 
 from unlearnbench.records.record import Record
+from unlearnbench.report.publish import recompute as recomputing
 from unlearnbench.report.publish.marks import checksum_of
 
 pytestmark = pytest.mark.slow
@@ -18,6 +19,12 @@ pytestmark = pytest.mark.slow
 __all__ = ["command", "install"]
 
 COLUMNS = ("recomputed_n", "recomputed_differ", "recomputed_by")
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That each cell gets a process of its own is tested with submissions.
+    monkeypatch.setattr(recomputing, "run_in_processes", computed_here)
 
 
 @pytest.fixture

@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ONCE, SHARDS, command, files_of, install, of_committed_source, records_of, shared_folder
+from command_line import (
+    ONCE,
+    SHARDS,
+    command,
+    computed_here,
+    files_of,
+    install,
+    of_committed_source,
+    records_of,
+    shared_folder,
+)
 
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.report.publish import recompute as recomputing
 from unlearnbench.report.publish.recompute import compare
 from unlearnbench.running.cell_codec import cell_of_record, json_differences
 
@@ -217,6 +228,7 @@ def test_what_differs_is_named_and_why_it_may(command: Any, mine: Path, monkeypa
     catalogue = load_catalogue()
     cls = catalogue.load(catalogue.find("unlearner", "steady"))
     monkeypatch.setattr(cls, "version", 99)
+    monkeypatch.setattr(recomputing, "run_in_processes", computed_here)
     told = command("leaderboard", "verify", "mine", "--recompute", "3")
     assert told.code == 1
     assert f"different: {path.stem} toy gcn sisa[num_shards=3] repetition 0" in told.out
@@ -231,13 +243,21 @@ def test_what_differs_is_named_and_why_it_may(command: Any, mine: Path, monkeypa
 def test_machines_commits_and_changed_source_are_reasons(mine: Path) -> None:
     record = read_record(path_of(mine, "sisa"))
     assert compare(record, record).agrees
-    told = {**record.provenance, "machine": "m-000000", "git": "f00", "threads": 9, "dirty": True}
+    told = {
+        **record.provenance,
+        "machine": "m-000000",
+        "git": "f00",
+        "threads": 9,
+        "dirty": True,
+        "instructions": "AVX512",
+    }
     other = record.model_copy(update={"provenance": told, "counts": {"steps": 1}})
     found = compare(other, record)
     assert {place for place, _, _ in found.different} >= {"counts.steps"}
     text = " ".join(found.lines())
     for reason in ("another kind of machine (m-000000", "another commit (f00", "threads (9, here 1)", "changed source"):
         assert reason in text
+    assert f"other vector instructions (AVX512, here {record.provenance['instructions']})" in text
     alone = compare(record.model_copy(update={"counts": {}}), record)
     assert "nothing that is recorded explains it" in " ".join(alone.lines())
 

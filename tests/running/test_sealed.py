@@ -123,7 +123,7 @@ def test_scores_from_outside_are_those_of_one_process_bit_for_bit(name: str, poi
 
 @pytest.mark.slow
 def test_runs_of_our_methods_are_the_same_with_and_without_isolation(command: Any, tmp_path: Path) -> None:
-    arguments = ("run", "-m", "sisa,gif", *SMALL, "--repetitions", "2", "--num-shards", "3", "--out")
+    arguments = ("run", "-m", "sisa,gif", *SMALL, "--repetitions", "1", "--num-shards", "3", "--out")
     assert command(*arguments, "here").code == 0
     assert command(*arguments, "apart", "--isolate").code == 0
     here, apart = records_of(tmp_path / "here"), records_of(tmp_path / "apart")

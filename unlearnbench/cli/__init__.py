@@ -75,6 +75,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; errors for users are two lines and an exit code."""
     # SIGTERM, as job schedulers send it, is handled like Ctrl-C: finished cells are saved already.
+    messages.hide_warnings_of_torch()
     with handling(signal.SIGTERM, _interrupt), standard_streams():
         code = _exit_code(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)

@@ -52,7 +52,7 @@ def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -
             print(json.dumps(counts, indent=1))
             return
         width = max(len(str(count)) for count in counts.values())
-        print(definitions("", {f"{counts[each]:>{width}} {each}": meaning for each, meaning in KINDS.items()}, ""))
+        print(definitions("", [(f"{counts[each]:>{width}} {each}", meaning) for each, meaning in KINDS.items()], ""))
         print(f"\nList one kind: {program()} ls methods")
         return
     entries = catalogue.all(_hook(WORDS[kind]))
@@ -68,7 +68,7 @@ def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -
     # What all of them come from need not be said of each.
     own = "" if len(set(sources.values())) > 1 else next(iter(sources.values()), "")
     texts = [entry.summary if own else f"{entry.summary}  ({sources[entry]})" for entry in entries]
-    print(definitions("", dict(zip(names, texts, strict=True)), ""))
+    print(definitions("", list(zip(names, texts, strict=True)), ""))
     if own:
         messages.note(f"all from {own}.")
     if not entries:

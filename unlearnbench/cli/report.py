@@ -149,10 +149,10 @@ def _list(context: click.Context) -> None:
     if set(given) - {"results", "list_them"}:
         raise UsageError("--list prints no table.", "Leave the other options out.")
     catalogue = load_catalogue()
-    entries = {catalogue.asked_for(entry): entry.summary for entry in catalogue.all("table")}
+    entries = [(catalogue.asked_for(entry), entry.summary) for entry in catalogue.all("table")]
     print(definitions("Tables, for --table:", entries))
     print()
-    print(definitions("Figures, drawn by --figures:", dict(FIGURES)))
+    print(definitions("Figures, drawn by --figures:", FIGURES))
 
 
 @dataclass(frozen=True)

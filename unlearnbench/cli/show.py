@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unlearnbench.cli import options
+from unlearnbench.cli.lists import definitions
 from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
 from unlearnbench.hookspecs import HOOKS, KINDS
+from unlearnbench.messages import broken, columns, painted
 
 if TYPE_CHECKING:
     from unlearnbench.component import Spec
@@ -47,7 +50,13 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
     else:
         described = describe(resolve_any(catalogue, name, kind))
         lines = list(_lines(described))
-    print(json.dumps(described, indent=1) if as_json else "\n".join(lines))
+    if as_json:
+        print(json.dumps(described, indent=1))
+        return
+    first, *others = lines
+    print(painted(first, "bold", sys.stdout))
+    fits = sys.stdout.isatty()
+    print("\n".join(broken(line, columns(), "  ") if fits and "\n" not in line else line for line in others))
 
 
 def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
@@ -105,9 +114,10 @@ def describe(spec: Spec) -> dict[str, Any]:
     """Describe a component as plain JSON values.
 
     Returns:
-        `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `needs`, `parameters`, `presets`,
-        `default_preset`; of an unlearner whose requirements are met `claim`, `claim_reason`, `forgets` and
-        `models` too, of it and of a model `supports_edge_weight`, of a dataset `license`, `source` and `size`. A
+        `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `link`, `bibtex`, `needs`,
+        `parameters`, `presets`, `default_preset`; of an unlearner whose requirements are met `claim`,
+        `claim_reason`, `forgets` and `models` too, of it and of a model `supports_edge_weight`, of a dataset
+        `license`, `source` and `size`. A
         parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
     """
     from unlearnbench.registry.requirements import requirements_of_tree
@@ -122,6 +132,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         "distribution": spec.distribution,
         "summary": cls.summary,
         "reference": cls.reference,
+        "link": (cls.paper.url or None) if cls.paper else None,
+        "bibtex": cls.paper.bibtex() if cls.paper else None,
         "needs": [
             {"module": need.module, "of": None if owner is spec else f"{owner.kind} {owner.name}"}
             | {"met": need.is_met, "found": need.describe()}
@@ -170,6 +182,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
         yield described["summary"]
     if described["reference"]:
         yield f"Reference: {described['reference']}"
+    if described["link"]:
+        yield f"Link: {described['link']}"
     if described["kind"] == "dataset":
         yield f"Licence: {described['license'] or 'not known'}"
         yield f"Source: {described['source'] or 'not known'}"
@@ -184,18 +198,20 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "supports_edge_weight" in described:
         yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
-        yield "Parameters:"
-        yield from _lines_of_parameters(described["parameters"], "  ")
+        yield definitions("Parameters:", list(_pairs(described["parameters"])))
     if described["presets"]:
         yield f"Presets (preset=NAME; the default is {described['default_preset']}):"
         for preset, values in described["presets"].items():
             yield f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items())
+    if described["bibtex"]:
+        yield f"Cite as:\n{described['bibtex']}"
 
 
-def _lines_of_parameters(rows: Iterable[Mapping[str, Any]], indent: str) -> Iterator[str]:
+def _pairs(rows: Iterable[Mapping[str, Any]], indent: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each parameter with its value, and its description; those of a part are indented."""
     for row in rows:
         value = row["value"]
         shown = int(value) if isinstance(value, float) and value.is_integer() else value
         tuned = f" Tuned from {row['tuned']['low']:g} to {row['tuned']['high']:g}." if "tuned" in row else ""
-        yield f"{indent}{row['name']} = {shown}    {row['description']}{tuned}".rstrip()
-        yield from _lines_of_parameters(row.get("parameters", ()), indent + "    ")
+        yield f"{indent}{row['name']} = {shown}", f"{row['description']}{tuned}"
+        yield from _pairs(row.get("parameters", ()), indent + "  ")

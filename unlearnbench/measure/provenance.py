@@ -1,4 +1,4 @@
-"""The origin of a result: versions of packages, and the commit of the source."""
+"""The origin of a result: versions of packages, the processor's instructions, and the commit of the source."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import unlearnbench
 
 PACKAGES = ("unlearnbench", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pandas")
@@ -16,13 +18,21 @@ GIT_SECONDS = 10
 
 
 def provenance() -> dict[str, Any]:
-    """Return the versions and the commit: `{"python", "packages", "git", "dirty"}`.
+    """Return the versions and the commit: `{"python", "packages", "instructions", "git", "dirty"}`.
 
+    `instructions` are the vector instructions that torch uses on this processor, such as AVX2: with others, sums are
+    taken in another order, and a network's bits may differ on processors that call themselves the same.
     A package that is not installed has version None. `git` and `dirty` are None unless the
     package runs from a checkout of its source.
     """
     commit, dirty = git_state(Path(unlearnbench.__file__).resolve().parent)
-    return {"python": platform.python_version(), "packages": package_versions(), "git": commit, "dirty": dirty}
+    return {
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "git": commit,
+        "dirty": dirty,
+    }
 
 
 def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:

@@ -170,6 +170,9 @@ def _reasons(record: Record, again: Record) -> list[str]:
     found = []
     if record.machine != again.machine:
         found.append(f"another kind of machine ({record.machine}, here {again.machine})")
+    if told.get("instructions") != here.get("instructions"):
+        theirs = told.get("instructions") or "not recorded"
+        found.append(f"other vector instructions ({theirs}, here {here.get('instructions')})")
     for group in ("packages", "plugins"):
         differences = json_differences(told.get(group) or {}, here.get(group) or {})
         found += [f"another {name} ({_said(old)}, here {_said(new)})" for name, old, new in differences]

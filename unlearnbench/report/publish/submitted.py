@@ -133,6 +133,7 @@ class _Provenance(_Strict):
     python: Version
     packages: dict[Name, Version | None]
     plugins: dict[Name, Version]
+    instructions: Annotated[str, _matching(r"[A-Za-z0-9 _.-]+")] = ""
     git: Annotated[str, _matching(r"[0-9a-f]{40}([0-9a-f]{24})?")] | None
     dirty: bool | None
     started: Annotated[str, _matching(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00")]

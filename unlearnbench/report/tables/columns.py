@@ -18,6 +18,7 @@ from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
 from unlearnbench.report.tables.notes import Note, details
 from unlearnbench.report.tables.sameness import metric_notes
+from unlearnbench.report.tables.sentences import of_costs
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
 
 BUSY_MARK = " *"
@@ -68,6 +69,7 @@ class ColumnTable:
         counted: The column of the raw data that n is read from.
         ranks: Whether the best score after the request is marked in each view, with whatever is
             not significantly below it.
+        in_words: Whether a sentence a method follows.
         scores: Makes the columns of a metric, which stand in front; `title` then has a place for its name.
     """
 
@@ -75,6 +77,7 @@ class ColumnTable:
     columns: tuple[Column, ...]
     counted: str = "n"
     ranks: bool = False
+    in_words: bool = False
     scores: Callable[[str], tuple[Column, ...]] | None = None
 
     def build(self, name: str, averages: Aggregate) -> Table:
@@ -98,7 +101,8 @@ class ColumnTable:
         marked, reasons = _ranking(averages) if self.ranks else (frozenset[tuple[int, str]](), ())
         notes = (*_notes(averages, data, columns, has_times, bool(scores)), *reasons)
         facets = with_facets(name, averages, raw, time_machine=averages.machine)
-        return Table(name, caption + ".", shown, facets, notes, marked)
+        sentences = tuple(filter(None, of_costs(averages))) if self.in_words else ()
+        return Table(name, caption + ".", shown, facets, notes, marked, sentences)
 
 
 def _no_columns(metric: str) -> tuple[Column, ...]:
@@ -144,7 +148,9 @@ PREDICT = Column(
     "predict full s", "full_predict_seconds_mean", formatting.seconds, "full_predict_seconds_sd", is_time=True
 )
 HIT = Column("shards hit", "shards_hit", formatting.tenths)
-SUMMARY = ColumnTable("Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), scores=after)
+SUMMARY = ColumnTable(
+    "Results", (UNLEARN, RATIO, HIT, Column("peak MiB", "peak_mib", formatting.whole)), in_words=True, scores=after
+)
 UTILITY = ColumnTable("{metric} on the test nodes after the request", (), ranks=True, scores=_after_and_before)
 VALIDATION = ColumnTable(
     "{metric} on the validation nodes after the request, which defaults are chosen by", (), scores=_validation

@@ -16,6 +16,7 @@ from unlearnbench.report.frame.record_groups import distinguish, retrains
 from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
 from unlearnbench.report.tables.columns import RATIO, time_notes
 from unlearnbench.report.tables.evidence import (
+    DISTANCE,
     EVIDENCE,
     NO_GATE,
     OLDER,
@@ -27,6 +28,7 @@ from unlearnbench.report.tables.evidence import (
     timed,
 )
 from unlearnbench.report.tables.notes import Note, details
+from unlearnbench.report.tables.sentences import gains, sentence
 from unlearnbench.report.tables.table import Table
 
 NAME = "forgetting"
@@ -123,13 +125,26 @@ def forgetting_table(place: Place) -> Table:
             shown[-1][head.title] = cell.text
             line |= _raw(head, cell)
         data.append({**line, "method_config": config, **first[[name for name in PLACE if name not in FACETS]]})
+    sentences = tuple(filter(None, (_sentence(place, config) for config in place.configs)))
     return Table(
         NAME,
         f"What is known of each method's forgetting: {place_name(place.audits)}.",
         pd.DataFrame(shown),
         pd.DataFrame(data),
         tuple(_notes(place, heads, [cell for cells in place.rows.values() for cell in cells])),
+        sentences=sentences,
     )
+
+
+def _sentence(place: Place, config: str) -> str:
+    """Say in one sentence what is known of a method; nothing of Retrain, which others are measured by."""
+    if retrains(config):
+        return ""
+    cells = dict(zip((head.name for head in place.heads()), place.rows[config], strict=True))
+    gained = {} if place.runs is None else gains(place.runs)
+    verdict, distance = cells["exactness"].text, cells[DISTANCE.name].value
+    ratio = cells["times_retrain"].value
+    return sentence(place.names[config], verdict, distance, gained.get(config), place.metric, ratio)
 
 
 def _raw(head: Head, cell: Cell) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def printable(text: str) -> str:
 def _printable_table(table: Table) -> Table:
     shown = table.shown.map(lambda cell: printable(str(cell)))
     notes = tuple(with_text(note, printable) for note in table.notes)
-    return replace(table, caption=printable(table.caption), shown=shown, notes=notes)
+    sentences = tuple(map(printable, table.sentences))
+    return replace(table, caption=printable(table.caption), shown=shown, notes=notes, sentences=sentences)
 
 
 def csv_text(data: pd.DataFrame) -> str:

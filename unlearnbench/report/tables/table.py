@@ -29,6 +29,7 @@ class Table:
         data: Raw numbers with the facets of the table in front, as programs read it.
         notes: Sentences that stand below.
         marked: Cells of `shown` that stand out: (position of the row, name of the column).
+        sentences: What is known of the methods, a sentence each.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Table:
     data: pd.DataFrame = field(repr=False)
     notes: tuple[str, ...]
     marked: frozenset[tuple[int, str]] = frozenset()
+    sentences: tuple[str, ...] = ()
 
 
 def shown_names(averages: Aggregate) -> list[str]:

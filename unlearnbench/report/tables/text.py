@@ -9,6 +9,8 @@ from unlearnbench.report.tables.layout import laid_out
 from unlearnbench.report.tables.notes import gathered
 from unlearnbench.report.tables.table import Table
 
+MOST_SENTENCES = 30
+"""Rows up to which a table is followed by a sentence each, unless all notes are asked for."""
 MOST_NOTES = 12
 """Short notes that are shown; a table of many audits has hundreds."""
 
@@ -35,6 +37,8 @@ def text_of(tables: Sequence[Table], width: int | None = None, short: bool = Fal
         caption = caption if width is None else broken(caption, width)
         lines = "\n".join(paint(line, "bold") for line in caption.split("\n"))
         parts += [lines, "", _body(table, width, paint), ""]
+        if table.sentences and (not short or len(table.sentences) <= MOST_SENTENCES):
+            parts += [one if width is None else broken(one, width, "  ") for one in table.sentences] + [""]
     notes_of_tables = [table.notes for table in tables]
     notes, commands = gathered(notes_of_tables, short)
     if short:

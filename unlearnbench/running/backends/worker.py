@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from unlearnbench.errors import UnlearnbenchError, UsageError
+from unlearnbench.messages import hide_warnings_of_torch
 from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.forks import undone_in_forks
 
@@ -34,6 +35,7 @@ BROKEN = 1
 
 def main() -> None:
     """Carry out the order on standard input; then exit, whatever threads a method has left running."""
+    hide_warnings_of_torch()
     parent, answer = os.fdopen(os.dup(0), "rb"), os.dup(1)
     order = CellOrder.from_json(parent.readline())
     sealed = parent.read(order.sealed)
