@@ -1,4 +1,4 @@
-"""Callbacks of a run: what they are told, that a failing one is no failure of a method, and MLflow."""
+"""Callbacks of a run: what they are told, and that a failing one is no failure of a method."""
 
 from __future__ import annotations
 
@@ -64,16 +64,3 @@ def test_a_failing_callback_stops_the_run_and_costs_no_record(tmp_path: Path) ->
 def test_other_processes_cannot_call_back(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="on_phase and on_epoch are called in this process"):
         unlearnbench.run(["sisa"], jobs=2, on_epoch=lambda *given: None, out=tmp_path)
-
-
-def test_mlflow_keeps_the_metrics_in_its_file_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="MLflow is no dependency: pip install mlflow to try the example")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri(tmp_path.joinpath("mlruns").as_uri())
-
-    def track(record: Record) -> None:
-        with mlflow.start_run(run_name=record.label):
-            mlflow.log_metric("f1", record.metrics["f1_micro"]["shard"]["after"])
-
-    records = run(tmp_path / "out", on_record=track)
-    assert len(mlflow.search_runs(search_all_experiments=True)) == len(records)

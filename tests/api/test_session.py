@@ -148,3 +148,18 @@ def test_installed_classes_keep_their_names_and_nobody_takes_them() -> None:
         unlearnbench.register(Turns, name="other")
     with pytest.raises(UsageError, match="cannot be called"):
         unlearnbench.register(user_graph(), name="../mine")
+
+
+def test_what_a_run_ignores_or_assumes_of_data_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("unlearnbench.api.run.execute", lambda plan, compute=None: [])
+    edges = user_graph()["edge_index"][:, :38]
+    data = Data(**user_graph(edge_index=edges, edge_weight=torch.ones(38)))
+    with pytest.warns(UserWarning, match="^unlearnbench.run: ") as caught:
+        unlearnbench.run(["sisa"], datasets=[data], out=tmp_path, **QUICK)
+    texts = [str(each.message) for each in caught]
+    assert len(texts) == 2
+    assert "ignored: edge_weight (weighted=true uses it)" in texts[0]
+    assert "undirected=true adds it" in texts[1]
+    assert {each.filename for each in caught} == {__file__}
+    options = {"name": data, "weighted": True, "undirected": True}
+    unlearnbench.run(["sisa"], datasets=[options], out=tmp_path, **QUICK)

@@ -52,7 +52,7 @@ PAGES += [
             "models",
             "performance",
         ),
-        *("python_api", "submitting"),
+        *("python_api", "submitting", "trackers"),
     )
 ]
 BLOCK = re.compile(r"(?:<!-- example: (?P<role>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)

@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections import namedtuple
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -338,3 +340,19 @@ def test_the_allocator_is_made_steady_or_says_why_not(monkeypatch):
     assert "refused" in allocator.steady_allocator()
     monkeypatch.setattr(allocator.sys, "platform", "darwin")
     assert allocator.steady_allocator() == "as darwin has it"
+
+
+def test_a_built_package_names_the_commit_it_was_built_from(checkout: Path, tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parents[2] / "setup.py", checkout.parent)
+    (checkout.parent / "pyproject.toml").write_text("")
+    git(checkout.parent, "add", "pyproject.toml")
+    git(checkout.parent, "commit", "-q", "-m", "second")
+    built = tmp_path / "built"
+    (built / "unlearnbench").mkdir(parents=True)
+    source = (checkout.parent / "setup.py").read_text("utf-8").rpartition("\nsetup(")[0]
+    names: dict[str, Any] = {"__file__": str(checkout.parent / "setup.py"), "__name__": "setup_of_test"}
+    exec(compile(source, "setup.py", "exec"), names)
+    names["write_commit"](built)
+    assert provenance.built_from(built / "unlearnbench") == (git(checkout.parent, "rev-parse", "HEAD").strip(), False)
+    (built / "unlearnbench" / "commit.json").write_text("[]")
+    assert provenance.built_from(built / "unlearnbench") == (None, None)

@@ -53,6 +53,9 @@ SHORT = {
     "attention": "attention[epochs=2]",
     "contrastive": "contrastive[epochs=1,projection_width=8]",
     "weighted": "weighted[epochs=2]",
+    "ceu": "ceu[iterations=2,damp=0.9]",
+    "cognac": "cognac[epochs=2]",
+    "d2dgn": "d2dgn[epochs=2]",
     "etr": "etr[ratio=0.1,lr=0.03]",
     "finetune": "finetune[epochs=2]",
     "neggrad-plus": "neggrad-plus[epochs=2]",
@@ -80,7 +83,7 @@ MODELS = {"cgu": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
     *(("audit", name) for name in ("controls", "distance", "streams")),
-    *(("unlearner", name) for name in ("etr", "gif", "idea", "grapheraser", "graphrevoker")),
+    *(("unlearner", name) for name in ("ceu", "cognac", "etr", "gif", "idea", "grapheraser", "graphrevoker")),
 )
 
 

@@ -17,7 +17,7 @@ from unlearnbench.task import Training
 from unlearnbench.unlearning import Claim
 
 METHODS = ["gnndelete[epochs=5]", "megu[epochs=3]", "scrub[epochs=3,max_steps=2]", "gradient-ascent"]
-OTHERS = ["etr[ratio=0.1]"]
+OTHERS = ["etr[ratio=0.1]", "cognac[epochs=3]", "d2dgn[epochs=3]"]
 BASELINES = ["finetune[epochs=3]", "neggrad-plus[epochs=3]", "bad-teacher[epochs=3]", "ssd"]
 EACH = pytest.mark.parametrize("text", [*METHODS, *BASELINES, *OTHERS])
 
@@ -119,7 +119,16 @@ def test_all_run_on_digits(tmp_path):
 
 
 def test_all_serve_edges_and_only_unlinking_changes_nothing(tmp_path):
-    methods = ["utu", "gif[iterations=5]", "idea[iterations=5]", "cgu", *METHODS, *BASELINES, *OTHERS]
+    methods = [
+        "utu",
+        "gif[iterations=5]",
+        "idea[iterations=5]",
+        "ceu[iterations=5]",
+        "cgu",
+        *METHODS,
+        *BASELINES,
+        *OTHERS,
+    ]
     settings = {"datasets": "sbm[num_nodes=100,num_edges=300]", "epochs": 5, "repetitions": 1, "device": "cpu"}
     records = run(
         methods=methods, models=["gcn", "sgc"], forget_kind="edge", forget_ratio=0.05, out=tmp_path, **settings

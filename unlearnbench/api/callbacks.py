@@ -13,8 +13,8 @@ from unlearnbench.graph import Graph
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
-from unlearnbench.running.curves import means, validation_labels
 from unlearnbench.running.execute import Compute
+from unlearnbench.running.learning_curves import means, validation_labels
 from unlearnbench.running.outcome import Arrays, RunContext
 from unlearnbench.running.runner import cell_data, run_cell
 

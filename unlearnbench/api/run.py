@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.running.config import make_configs
 from unlearnbench.running.execute import execute
+from unlearnbench.running.lookup import Assumption
 from unlearnbench.running.plan import make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress, is_notebook
 
@@ -26,6 +28,8 @@ def run(
     **settings: Any,
 ) -> list[Record]:
     """Run a grid and return its records: `unlearnbench run` from Python.
+
+    What of a graph is ignored or assumed, its edge weights or edges in one direction, is a warning.
 
     Args:
         methods: Brackets, or one text with commas; classes of this session too: see `register`.
@@ -51,6 +55,10 @@ def run(
     configs = make_configs(named, "unlearnbench.run")
     first = configs[0]
     plan = take_shard(make_plan(configs, load_and_report(first.disable_plugins)), first.shard)
+    for notice in plan.notices:
+        if isinstance(notice, Assumption):
+            silence = 'warnings.filterwarnings("ignore", "unlearnbench.run") silences this.'
+            warnings.warn(f"unlearnbench.run: {notice} {silence}", stacklevel=2)
     shown = is_notebook() if progress is None else progress
     compute = watched(on_phase, on_epoch, first)
     plan = replace(plan, on_record=on_record or plan.on_record)

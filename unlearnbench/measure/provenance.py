@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -22,10 +23,13 @@ def provenance() -> dict[str, Any]:
 
     `instructions` are the vector instructions that torch uses on this processor, such as AVX2: with others, sums are
     taken in another order, and a network's bits may differ on processors that call themselves the same.
-    A package that is not installed has version None. `git` and `dirty` are None unless the
-    package runs from a checkout of its source.
+    A package that is not installed has version None. `git` and `dirty` are of the checkout that the package runs
+    from, or that it was built in; None where neither is known.
     """
-    commit, dirty = git_state(Path(unlearnbench.__file__).resolve().parent)
+    package = Path(unlearnbench.__file__).resolve().parent
+    commit, dirty = git_state(package)
+    if commit is None:
+        commit, dirty = built_from(package)
     return {
         "python": platform.python_version(),
         "packages": package_versions(),
@@ -33,6 +37,18 @@ def provenance() -> dict[str, Any]:
         "git": commit,
         "dirty": dirty,
     }
+
+
+def built_from(package: Path) -> tuple[str | None, bool | None]:
+    """Return the commit that an installed package was built from, and whether its source differed from it.
+
+    `setup.py` writes it beside the package; both are None where it knew of none.
+    """
+    try:
+        found = json.loads((package / "commit.json").read_text("utf-8"))
+        return str(found["git"]), bool(found["dirty"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, None
 
 
 def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unlearnbench.errors import UnlearnbenchError, UsageError, WriteError
-from unlearnbench.records.curves import deployed_digest, read_curves, split_off, write_curves
+from unlearnbench.records.curve_files import deployed_digest, read_curves, split_off, write_curves
 from unlearnbench.records.files import (
     TEMPORARY,
     cannot_write,

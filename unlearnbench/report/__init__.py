@@ -4,7 +4,7 @@ from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.brackets import parse_bracket
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
-from unlearnbench.report.frame.curves import load_curves
+from unlearnbench.report.frame.curve_rows import load_curves
 from unlearnbench.report.frame.frame import VIEWS, canonical, frame_of, load_records
 from unlearnbench.report.frame.record_groups import (
     REFERENCE,

@@ -25,6 +25,14 @@ from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.settings import unknown_setting
 
 REFERENCE = "retrain"
+
+
+class Assumption(str):
+    """A notice that something of a graph was ignored, converted or assumed as it entered."""
+
+    __slots__ = ()
+
+
 ALL = "all"
 """Among the names of methods: every one that fits."""
 
@@ -198,13 +206,15 @@ def load_graphs(
     """Load datasets.
 
     Returns:
-        The graphs by label, and lines that describe them and name those left out.
+        The graphs by label, and lines that describe them, say what was ignored or assumed (`Assumption`) and name
+        those left out.
 
     Raises:
         DataError: Files are missing or damaged, or a graph breaks a rule; names every dataset whose
             files cannot be had.
     """
-    graphs, notices = {}, []
+    graphs: dict[str, Graph] = {}
+    notices: list[str] = []
     missing: list[MissingDataError] = []
     with offline(forbid_downloads):
         for spec in datasets:
@@ -216,8 +226,8 @@ def load_graphs(
                 continue
             name, kinds = dataset.recorded_name(dataset.params), edge_statistics(graphs[spec.label])
             one_way = [ONE_WAY] if kinds["directed"] and hasattr(spec.params, "undirected") else []
-            lines = [describe(graphs[spec.label], kinds), *dataset.notes, *one_way]
-            notices += [f"{name}: {line}" for line in lines]
+            notices.append(f"{name}: {describe(graphs[spec.label], kinds)}")
+            notices += [Assumption(f"{name}: {line}") for line in (*dataset.notes, *one_way)]
     if missing and not (skip_missing and graphs):
         messages, hints = [error.message for error in missing], [error.hint for error in missing]
         if graphs:

@@ -23,7 +23,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.records.unfinished import unfinished_folder
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.checkpoints import CellCheckpoints
-from unlearnbench.running.curves import OnValues
+from unlearnbench.running.learning_curves import OnValues
 from unlearnbench.running.process_guard import guarded_process, is_out_of_memory
 from unlearnbench.task.task import CheckpointStore
 

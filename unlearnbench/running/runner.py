@@ -31,7 +31,7 @@ from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
-from unlearnbench.running.curves import Curves, scored_curves
+from unlearnbench.running.learning_curves import Curves, scored_curves
 from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 from unlearnbench.task import Query, Task, View, make_query, surroundings
 from unlearnbench.unlearning import Unlearner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from unlearnbench.running import lookup
 from unlearnbench.running.cell import identity_of, key_of
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
+from unlearnbench.running.edge_weights import check_edge_weights
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.running.tuned import Point, at_point
 from unlearnbench.task import Training
@@ -161,6 +163,8 @@ def make_tuning(config: RunConfig, catalogue: Catalogue, effort: Effort, trials:
     graphs, notices = lookup.load_graphs(datasets, data_root(config.data_root), config.offline)
     for notice in notices:
         print(f"note: {notice}", file=sys.stderr)
+    for dataset, model, method in itertools.product(datasets, models, methods):
+        check_edge_weights(graphs[dataset.label], dataset.label, model, method)
     device = choose_device(config.device)
     torch.set_num_threads(config.threads)
     recipe = config.training_settings()

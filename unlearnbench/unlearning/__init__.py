@@ -15,6 +15,7 @@ from unlearnbench.unlearning.linear import (
     propagation_steps,
     softmax_regression,
 )
+from unlearnbench.unlearning.neumann import conjugate
 from unlearnbench.unlearning.partitioning import (
     SLACK,
     Partitioner,
@@ -44,6 +45,7 @@ __all__ = [
     "assign_by_nodes",
     "assign_by_pairs",
     "changed_rows",
+    "conjugate",
     "conjugate_gradients",
     "hop_distance",
     "importance",

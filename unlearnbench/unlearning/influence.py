@@ -18,7 +18,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
 from unlearnbench.task import Task
-from unlearnbench.unlearning.neumann import Inverse, neumann, outermost
+from unlearnbench.unlearning.neumann import Inverse, Solver, neumann, outermost
 
 # A step smaller than this relative to the parameters has no measurable effect.
 NOTHING = 1e-6
@@ -69,7 +69,14 @@ class Step:
     damp: float
 
 
-def influence_step(network: Networks, task: Task, request: Request, retained: Task, params: InfluenceParams) -> Step:
+def influence_step(
+    network: Networks,
+    task: Task,
+    request: Request,
+    retained: Task,
+    params: InfluenceParams,
+    solver: Solver = neumann,
+) -> Step:
     """Return the step from the trained parameters towards those of a retraining (Wu et al., GIF, WWW 2023).
 
     With v the gradient of the loss of the removed nodes and of the nodes that the request influences on
@@ -85,6 +92,7 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
         retained: The task without it; its counts get `iterations`, `hessian_products`,
             `influenced`, `converged` and `last_term_ppm`.
         params: Parameters of the step.
+        solver: What inverts the Hessian.
 
     Raises:
         RefusedError: The series diverges, the scale is below the largest eigenvalue, or the step
@@ -102,7 +110,7 @@ def influence_step(network: Networks, task: Task, request: Request, retained: Ta
     )
     curvature = Curvature(network, (retained if params.hessian == "retained" else task).seen, decay)
     scale, damp = choose(curvature, start_vector(network, retained), params)
-    inverse = neumann(curvature, change, scale, damp, params.iterations)
+    inverse = solver(curvature, change, scale, damp, params.iterations)
     retained.count(
         iterations=inverse.iterations,
         hessian_products=curvature.products,

@@ -1,4 +1,4 @@
-"""Matrix-free inversion of a symmetric operator: extreme eigenvalues and the damped Neumann series."""
+"""Matrix-free inversion of a symmetric operator: extreme eigenvalues, damped Neumann series, conjugate gradients."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class Inverse:
-    """The result of the series.
+    """The result of the series, or of another solver.
 
     Args:
         value: float [p], the sum divided by the scale.
         iterations: Number of terms after the first.
-        last: Norm of the last term over the norm of the sum.
+        last: Norm of the last term over the norm of the sum; of conjugate gradients, of the residual over that of v.
         converged: Whether `last` reached the tolerance.
     """
 
@@ -31,6 +31,49 @@ class Inverse:
     iterations: int
     last: float
     converged: bool
+
+
+# Of the operator, the vector, the scale, the damping and the largest number of iterations.
+Solver = Callable[[HessianProduct, Tensor, float, float, int], Inverse]
+
+
+def conjugate(
+    product: HessianProduct, vector: Tensor, scale: float, damp: float, iterations: int, tolerance: float = 1e-6
+) -> Inverse:
+    """Solve (H + damp * scale) x = v by conjugate gradients.
+
+    Args:
+        product: Returns H u for a vector u.
+        vector: float [p], v.
+        scale: As for `neumann`; only its product with `damp` counts.
+        damp: As for `neumann`.
+        iterations: Largest number of steps.
+        tolerance: Stop when the residual is this small relative to v.
+
+    Raises:
+        RefusedError: A direction in which the damped operator curves downwards was met.
+    """
+    solved, residual = torch.zeros_like(vector), vector.clone()
+    direction, square = residual.clone(), float(residual @ residual)
+    goal, iteration = tolerance**2 * square, 0
+    while iteration < iterations and square > goal:
+        image = product(direction) + damp * scale * direction
+        curvature = float(direction @ image)
+        # Written so that NaN is refused too.
+        if not curvature > 0:
+            raise RefusedError(
+                f"Conjugate gradients met a curvature of {curvature:.2g} at iteration {iteration + 1}: with damp"
+                f" {damp:.4g} the Hessian is not positive definite.",
+                "Use more damp; by default it is chosen.",
+            )
+        length = square / curvature
+        solved += length * direction
+        residual -= length * image
+        former, square = square, float(residual @ residual)
+        direction = residual + square / former * direction
+        iteration += 1
+    last = (square * tolerance**2 / goal) ** 0.5 if goal > 0 else 0.0
+    return Inverse(solved, iteration, last, square <= goal)
 
 
 def neumann(

@@ -37,6 +37,9 @@ PALETTE = (
     "#335500",
     "#DD00DD",
     "#EE8866",
+    "#FFAABB",
+    "#004488",
+    "#EEDD88",
 )
 """Colours of methods that announce no look."""
 

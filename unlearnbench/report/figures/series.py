@@ -76,15 +76,22 @@ class Heat:
     aggregators: Sequence[str]
     scores: Mapping[tuple[str, str, str], float]
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The lowest and the highest of all scores, the same for both views; zeros without any."""
-        return min(self.scores.values(), default=0.0), max(self.scores.values(), default=0.0)
+    def limits(self, view: str) -> tuple[float, float]:
+        """Return between which scores of a view colours change; zeros without any.
+
+        Scores below Tukey's lower fence, 1.5 interquartile ranges under the quartile, share the darkest
+        colour: one pair that fails would make all others look alike.
+        """
+        scores = sorted(score for (seen, *_), score in self.scores.items() if seen == view)
+        if not scores:
+            return 0.0, 0.0
+        lower, upper = (scores[round(share * (len(scores) - 1))] for share in (0.25, 0.75))
+        return max(scores[0], lower - 1.5 * (upper - lower)), scores[-1]
 
     def step(self, view: str, partitioner: str, aggregator: str) -> int | None:
         """Return which colour of `HEAT` a cell has; None without a score."""
-        score, (low, high) = self.scores.get((view, partitioner, aggregator)), self.limits
-        return None if score is None else round((score - low) / (high - low or 1.0) * (len(HEAT) - 1))
+        score, (low, high) = self.scores.get((view, partitioner, aggregator)), self.limits(view)
+        return None if score is None else round(max(0.0, score - low) / (high - low or 1.0) * (len(HEAT) - 1))
 
 
 def method_names(averages: Aggregate) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,19 +10,34 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.figures.colours import Looks, find_looks
-from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, points, stacks, tags
+from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
 from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.frame import VIEWS, canonical
-from unlearnbench.report.frame.record_groups import distinguish, group_records
-from unlearnbench.report.page.evidence import build_evidence
-from unlearnbench.report.page.rows import RECORD_COLUMNS, build_board, page_heads, record_rows, short
+from unlearnbench.report.frame.record_groups import distinguish, first_of_each, group_records
+from unlearnbench.report.page.board import build_board
+from unlearnbench.report.page.forgetting import WORDS, ForgettingIndex
+from unlearnbench.report.page.records import RECORD_COLUMNS, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
 from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
+from unlearnbench.statistics.ranks import NEMENYI
 
-PLACED = ("dataset", "model", "protocol")
+PLACED = ("dataset", "model", "request")
+HEAD_READ = ("name", "title", "meaning", "best_first", "kind", "view", "audit")
+ROW_READ = (
+    *("row", "label", "method", "kind", "claim", "family", "complete", "note", "bad", "forgets", "verdict", "default"),
+    *("colour", "shape", "sources", "commands"),
+)
+VERDICTS = {
+    "": "not audited",
+    "none": "nothing forgotten",
+    "exact-given-partition": "exact given its partition",
+}
+"""Verdicts in other words than the audits' own."""
+CELL_READ = ("value", "text", "small", "said", "records")
+"""What scripts read of a head, a row and a cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,53 +54,60 @@ class PageSource:
 
 def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSource) -> dict[str, Any]:
     """Gather the names that the template knows; `drawn` is what its scripts read."""
-    looks = find_looks()
+    looks, index = find_looks(), ForgettingIndex(audits)
     aggregates = [aggregate_headlines(group) for group in group_records(frame)]
-    heads = page_heads(aggregates)
-    protocols = _protocols(aggregates)
-    board, groups, matrices = [], [], []
+    requests = _requests(aggregates)
+    places, matrices = [], []
     for number, one in enumerate(aggregates):
-        rows, notes = build_board(number, one, looks, heads)
-        place = {name: one.group.facets[name] for name in ("dataset", "model")} | {"protocol": protocols[number]}
-        sources = record_rows(one)
-        board += [{**place, **row, "sources": sources[row["row"]]} for row in rows]
-        groups.append({**place, "name": one.group.name, "notes": notes, **_drawn(one, looks)})
-        matrices += [{**place, **_matrix(heat)} for heat in heats(one)]
+        forgetting = index.of_group(one.group.facets)
+        facets = {name: one.group.facets[name] for name in ("dataset", "model")} | {"request": requests[number]}
+        audited = forgetting.forget if forgetting.rows else ""
+        board = build_board(one, looks, forgetting)
+        places.append({**facets, "name": one.group.name, "audited": audited, **board, "stacks": _stacks(one)})
+        matrices += [{**facets, **_matrix(heat)} for heat in heats(one)]
     curves = [one for one in find_curves(frame) if lines(one)[0]]
-    names = {facet: sorted({group[facet] for group in groups}) for facet in PLACED}
     return {
         "source": source.name,
-        "heads": heads,
-        "rows": board,
-        "filters": names,
-        "first": _first(board),
-        "groups": groups,
+        "places": places,
+        "filters": {facet: sorted({place[facet] for place in places}) for facet in PLACED},
+        "first": _first(places),
         "matrices": matrices,
         "curves": [{"dataset": one.dataset, "model": one.model, "table": curve_table(one)} for one in curves],
         "audits": [] if audits is None else _audits(audits, source.name),
-        "forgetting": (evidence := build_evidence(aggregates, audits, source.name)),
-        "counts": {"records": frame[["machine", "key", "status"]].drop_duplicates().shape[0], "groups": len(groups)}
-        | {"audits": 0 if audits is None else audits[["machine", "key"]].drop_duplicates().shape[0]},
+        "words": WORDS,
+        "verdicts": VERDICTS,
+        "counts": {
+            "records": first_of_each(frame, ["machine", "key", "status"]).shape[0],
+            "audits": 0 if audits is None else first_of_each(audits, ["machine", "key"]).shape[0],
+            "methods": frame["method_name"].nunique(),
+            "graphs": frame["dataset"].nunique(),
+        },
         "provenance": _provenance(frame, source),
         "problems": list(frame.attrs.get("problems", [])) + ([] if audits is None else audits.attrs["problems"]),
         "drawn": {
-            "heads": [{"name": h.name, "title": h.title, "view": h.view, "first": h.best_first} for h in heads],
-            "values": [row["values"] for row in board],
-            "counted": [head.counted for head in heads],
             "columns": RECORD_COLUMNS,
-            "sources": [row["sources"] for row in board],
             "base": source.base,
-            "groups": [
-                {key: group[key] for key in ("name", *PLACED, "points", "lacking", "stacks")} for group in groups
-            ],
-            "of": [row["group"] for row in board],
+            "nemenyi": NEMENYI,
+            "words": WORDS,
+            "places": [_drawn_place(place) for place in places],
             "curves": [_curve(one, looks) for one in curves],
-            "evidence": [place["rows"] for place in evidence],
         },
     }
 
 
-def _protocols(groups: Sequence[Aggregate]) -> list[str]:
+def _drawn_place(place: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what scripts read of a place."""
+    heads = [{name: getattr(head, name) for name in HEAD_READ} for head in place["heads"]]
+    rows = [
+        {name: row[name] for name in ROW_READ}
+        | {"cells": [[cell.get(name) for name in CELL_READ] for cell in row["cells"]]}
+        for row in place["rows"]
+    ]
+    kept = ("name", *PLACED, "audited", "ratio", "stacks")
+    return {name: place[name] for name in kept} | {"heads": heads, "rows": rows}
+
+
+def _requests(groups: Sequence[Aggregate]) -> list[str]:
     """Name what sets groups of one dataset and model apart: protocol and request, and more where that is not enough."""
     configs = [canonical(panel_facets(one)) for one in groups]
     plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in groups]
@@ -94,33 +115,21 @@ def _protocols(groups: Sequence[Aggregate]) -> list[str]:
     return [names[config] for config in configs]
 
 
-def _first(board: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Choose what the page shows first: the group with the most records."""
-    sizes: Counter[Any] = Counter()
-    for row in board:
-        sizes[tuple(row[facet] for facet in PLACED)] += len(row["sources"])
-    return dict(zip(PLACED, min(sizes, key=lambda place: (-sizes[place], place)), strict=True))
+def _first(places: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Choose what the page shows first: the place with the most records."""
+    sizes = [(-sum(len(row["sources"]) for row in one["rows"]), *(one[facet] for facet in PLACED)) for one in places]
+    return dict(zip(PLACED, min(sizes)[1:], strict=True))
 
 
-def _drawn(averages: Aggregate, looks: Looks) -> dict[str, Any]:
-    """Return what figures of a group show; colours and shapes stand with each row."""
-    by_view, lacking = {}, {}
-    for view in VIEWS:
-        drawn, lacking[view] = points(averages, view)
-        by_view[view] = [
-            _look(looks, one.row, one.method)
-            | {"x": [_short(one.seconds), _short(one.seconds_sd)], "y": [_short(one.score), _short(one.score_sd)]}
-            for one in drawn
-        ]
-    layers = {
+def _stacks(averages: Aggregate) -> dict[str, list[list[Any]]]:
+    """Return the bars of time per phase; colours stand with each row."""
+    return {
         moment: [
-            _look(looks, one.row, one.method)
-            | {"whole": _short(one.total), "parts": {name: _short(value) for name, value in one.parts.items()}}
+            [one.row, _short(one.total), {name: _short(value) for name, value in one.parts.items() if value}]
             for one in stacks(averages, moment)
         ]
         for moment in PHASES
     }
-    return {"points": by_view, "lacking": lacking, "stacks": layers}
 
 
 def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
@@ -138,16 +147,19 @@ def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
 
 def _matrix(heat: Heat) -> dict[str, Any]:
     """Return a matrix with a step of the heat for each cell."""
-    views: dict[str, list[dict[str, Any]]] = {view: [] for view in VIEWS}
+    lines: dict[str, list[dict[str, Any]]] = {view: [] for view in reversed(VIEWS)}
     for at, (_, line) in enumerate(heat.table.shown.iterrows()):
         view, partitioner = line["view"], line["partitioner"]
         cells = [
             {"text": line[one], "step": heat.step(view, partitioner, one), "marked": (at, one) in heat.table.marked}
             for one in heat.aggregators
         ]
-        views[view].append({"partitioner": partitioner, "cells": cells})
-    low, high = heat.limits
-    return {"table": heat.table, "aggregators": heat.aggregators, "views": views, "low": low, "high": high}
+        lines[view].append({"partitioner": partitioner, "cells": cells})
+    views = {}
+    for view, of_view in lines.items():
+        low, high = heat.limits(view)
+        views[view] = {"lines": of_view, "low": f"{100 * low:.1f}", "high": f"{100 * high:.1f}"}
+    return {"table": heat.table, "aggregators": heat.aggregators, "views": views}
 
 
 def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
@@ -162,7 +174,7 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
         gate = part[(names == GATE) & (part["measure"] != "")]
         places.append(
             {
-                **{facet: str(part.iloc[0][facet]) for facet in (*PLACED, "forget")},
+                **{facet: str(part.iloc[0][facet]) for facet in ("dataset", "model", "protocol", "forget")},
                 "verdicts": verdicts,
                 "scores": scores,
                 "gate": [
@@ -180,13 +192,15 @@ def _notes(rows: pd.DataFrame) -> str:
 
 
 def _provenance(frame: pd.DataFrame, source: PageSource) -> dict[str, Any]:
-    cells = frame.drop_duplicates(["machine", "key", "status"])
+    cells = first_of_each(frame, ["machine", "key", "status"])
     packages = cells["packages"].value_counts()
     started = sorted(value for value in cells["started"] if value)
     return {
         "machines": {name: (source.machines or {}).get(name, {}) for name in sorted(set(cells["machine"]))},
         "started": (started[0], started[-1]) if started else ("", ""),
-        "commits": sorted((str(name or "unknown"), int(count)) for name, count in cells["git"].value_counts().items()),
+        "commits": sorted(
+            (str(name or "not recorded"), int(count)) for name, count in cells["git"].value_counts().items()
+        ),
         "packages": [(json.loads(str(text) or "{}"), int(count)) for text, count in packages.items()],
         "plugins": sorted({f"{k} {v}" for text in set(cells["plugins"]) for k, v in json.loads(text or "{}").items()}),
         "statuses": sorted((str(name), int(count)) for name, count in cells["status"].value_counts().items()),

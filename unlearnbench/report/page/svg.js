@@ -52,8 +52,12 @@ const SHAPES = {
   cross: PLUS.map(([x, y]) => [(x - y) * Math.SQRT1_2, (x + y) * Math.SQRT1_2]),
 };
 
+// Hollow: not shown to forget; pale: not audited.
 function marker(look, x, y, radius) {
-  const common = { fill: look.colour, class: "outlined" };
+  const isMethod = look.kind === "method";
+  const common = isMethod && look.forgets === "no"
+    ? { stroke: look.colour, class: "hollow" }
+    : { fill: look.colour, class: "outlined", ...(isMethod && look.forgets === "unknown" ? { "fill-opacity": 0.35 } : {}) };
   if (!SHAPES[look.shape]) return svg("circle", { cx: x, cy: y, r: radius * 0.85, ...common });
   const points = SHAPES[look.shape].map(([dx, dy]) => `${x + radius * dx},${y + radius * dy}`).join(" ");
   return svg("polygon", { points, ...common });
@@ -81,7 +85,7 @@ function logarithmic(low, high, from, to) {
   return scale;
 }
 
-const shown = (value) => String(Number(value.toPrecision(3)));
+const shownNumber = (value) => String(Number(value.toPrecision(3)));
 
 function text(x, y, said, attributes = {}) {
   return svg("text", { x, y, ...attributes }, said);
@@ -92,11 +96,11 @@ function frame(box, x, y, titles) {
   const parts = [];
   for (const tick of x.ticks) {
     parts.push(svg("line", { x1: x(tick), x2: x(tick), y1: box.top, y2: box.bottom, class: "grid" }));
-    parts.push(text(x(tick), box.bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
+    parts.push(text(x(tick), box.bottom + 16, shownNumber(tick), { "text-anchor": "middle", class: "soft" }));
   }
   for (const tick of y.ticks) {
     parts.push(svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "grid" }));
-    parts.push(text(box.left - 6, y(tick) + 4, shown(tick), { "text-anchor": "end", class: "soft" }));
+    parts.push(text(box.left - 6, y(tick) + 4, shownNumber(tick), { "text-anchor": "end", class: "soft" }));
   }
   parts.push(svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }));
   parts.push(text((box.left + box.right) / 2, box.bottom + 34, titles[0], { "text-anchor": "middle", class: "soft" }));
@@ -118,29 +122,52 @@ function figure(width, height, caption, said, parts, below = []) {
   return html("figure", {}, html("figcaption", {}, caption), picture, ...below);
 }
 
-// Names beside points, where there is room: to the right, left, above or below, or else nowhere; one longer than half
-// of the figure would hide more than it says.
+const ruler = document.createElement("canvas").getContext("2d");
+
+function widthOf(said) {
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return ruler.measureText(said).width;
+}
+
+// A text cut to a width.
+function clipped(said, width) {
+  let short = said;
+  while (short.length > 4 && widthOf(short) > width) short = `${short.slice(0, -2)}…`;
+  return short;
+}
+
+const overlaps = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
+
+// Names beside points, where there is room: first right beside them, then farther away with a line that leads there, or
+// else nowhere. One longer than half of the figure would hide more than it says.
 function labels(places, box, lines = []) {
-  const taken = places.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]).concat(lines);
+  const taken = places.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
   const parts = [];
   for (const { x, y, name } of places) {
-    const width = name.length * 6.4;
+    const width = widthOf(name);
     if (width > (box.right - box.left) / 2) continue;
-    const options = [
-      [x + 9, y + 4, "start", x + 9], [x - 9, y + 4, "end", x - 9 - width], [x, y - 11, "middle", x - width / 2],
-      [x, y + 19, "middle", x - width / 2], [x + 9, y - 8, "start", x + 9], [x + 9, y + 16, "start", x + 9],
-      [x - 9, y - 8, "end", x - 9 - width], [x - 9, y + 16, "end", x - 9 - width],
-    ];
-    for (const [tx, ty, anchor, left] of options) {
-      const around = [left, ty - 10, left + width, ty + 3];
+    const found = spots(x, y, width).find(({ around }) => {
       const isInside = around[0] >= box.left && around[2] <= box.right + box.margin && around[1] >= box.top - 4 && around[3] <= box.bottom;
-      const isFree = !taken.some((one) => one[0] < around[2] && one[2] > around[0] && one[1] < around[3] && one[3] > around[1]);
-      if (isInside && isFree) {
-        taken.push(around);
-        parts.push(text(tx, ty, name, { "text-anchor": anchor, class: "halo" }));
-        break;
-      }
-    }
+      return isInside && ![...taken, ...lines].some((one) => overlaps(one, around));
+    });
+    if (!found) continue;
+    taken.push(found.around);
+    if (found.lead) parts.push(svg("line", { x1: x, y1: y, x2: found.lead[0], y2: found.lead[1], class: "lead" }));
+    parts.push(text(found.around[0], found.around[3] - 3, name, { class: "halo" }));
   }
   return parts;
+}
+
+// Where a name may stand, the nearest places first.
+function spots(x, y, width) {
+  const near = [[x + 11, y - 8], [x - 11 - width, y - 8], [x - width / 2, y - 25], [x - width / 2, y + 9]];
+  const found = near.map(([left, top]) => ({ around: [left, top, left + width, top + 16] }));
+  for (const far of [26, 40, 56, 74]) {
+    for (const angle of [-40, 40, -140, 140, -70, 70, -110, 110, -15, 15, -165, 165]) {
+      const [dx, dy] = [far * Math.cos((angle * Math.PI) / 180), far * Math.sin((angle * Math.PI) / 180)];
+      const left = dx > 0 ? x + dx : x + dx - width;
+      found.push({ around: [left, y + dy - 8, left + width, y + dy + 8], lead: [x + dx * 0.96, y + dy] });
+    }
+  }
+  return found;
 }

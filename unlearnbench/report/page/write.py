@@ -23,7 +23,7 @@ from unlearnbench.report.frame.frame import results_root
 from unlearnbench.report.page.content import PageSource, build_content, table_rows
 
 NAME = "index.html"
-SCRIPTS = ("svg.js", "figures.js", "records.js", "evidence.js", "state.js")
+SCRIPTS = ("svg.js", "stats.js", "board.js", "detail.js", "export.js", "matrix.js", "figures.js", "state.js")
 
 
 def check_page(folder: Path) -> None:

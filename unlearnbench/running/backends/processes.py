@@ -26,14 +26,14 @@ from typing import IO, Any
 
 from unlearnbench.errors import StoppedError, UnlearnbenchError
 from unlearnbench.measure.request_time import HARNESS_PHASES
-from unlearnbench.records.curves import HEAD
+from unlearnbench.records.curve_files import HEAD
 from unlearnbench.records.record import Record, Status
 from unlearnbench.records.store import Store
 from unlearnbench.running.backends.order import CellOrder
 from unlearnbench.running.backends.sealed import seal
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
-from unlearnbench.running.curves import scored_curves
+from unlearnbench.running.learning_curves import scored_curves
 from unlearnbench.running.outcome import Arrays
 from unlearnbench.running.plan import Plan, Progress
 from unlearnbench.running.runner import cell_data, score_arrays

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.records.curves import COLUMNS
+from unlearnbench.records.curve_files import COLUMNS
 from unlearnbench.records.reading import read_records
 from unlearnbench.records.store import Store
 from unlearnbench.report.frame.frame import frame_of, results_root

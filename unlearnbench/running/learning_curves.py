@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unlearnbench.protocol import protocol
-from unlearnbench.records.curves import HEAD
+from unlearnbench.records.curve_files import HEAD
 from unlearnbench.task import Query
 from unlearnbench.task.training import AfterEpoch, Answer
 

@@ -1,0 +1,107 @@
+"""The command that makes the records of a row again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+DEFAULTS: Mapping[str, Any] = {
+    "hidden": 64,
+    "dropout": 0.5,
+    "epochs": 100,
+    "lr": 0.01,
+    "weight_decay": 0.0005,
+    "one_by_one": False,
+}
+"""What a run sets unless told otherwise, of models and of training; what is as here is not written."""
+KNOWN_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "gat": {"heads": 8},
+    "sgc": {"steps": 2},
+    "jknet": {"layers": 3},
+    "appnp": {"alpha": 0.1, "steps": 10},
+}
+"""Further parameters of models that have these values unless told otherwise."""
+
+
+def run_command(facets: Mapping[str, str], label: str, units: Sequence[tuple[int, int]], audit: str = "") -> str:
+    """Write the command whose cells are those of a row; empty where no command line says what was asked for.
+
+    Args:
+        facets: Of a group: `dataset_config`, `model_config`, `protocol_config` and `training_config`.
+        label: The method, as a bracket.
+        units: Seed and repetition of each record.
+        audit: An audit; empty: a run.
+    """
+    try:
+        parts = [f"audit {audit}" if audit else "run", f"--methods {shlex.quote(label)}", *_grid(facets, units)]
+        return f"unlearnbench {' '.join([*parts, '--out runs/again'])}"
+    except _UnwrittenError:
+        return ""
+
+
+class _UnwrittenError(Exception):
+    """Something was asked for that no option says."""
+
+
+def _grid(facets: Mapping[str, str], units: Sequence[tuple[int, int]]) -> Iterator[str]:
+    dataset, model = json.loads(facets["dataset_config"]), json.loads(facets["model_config"])
+    yield f"--datasets {_bracket(dataset, {})}"
+    yield f"--models {_bracket(model, {**DEFAULTS, **KNOWN_SIZES.get(model['name'], {})})}"
+    seeds, repetitions = {seed for seed, _ in units}, sorted({repetition for _, repetition in units})
+    if repetitions == list(range(len(repetitions))):
+        yield f"--repetitions {len(repetitions)}"
+    else:
+        yield f"--seeds {','.join(map(str, repetitions))}"
+    if len(seeds) > 1:
+        raise _UnwrittenError
+    if seeds and seeds != {0}:
+        yield f"--set seed={min(seeds)}"
+    yield from _protocol(json.loads(facets["protocol_config"]))
+    yield from _training(json.loads(facets["training_config"]))
+
+
+def _bracket(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    params = {key: value for key, value in config.get("params", {}).items() if defaults.get(key, ...) != value}
+    if any(isinstance(value, dict | list) for value in params.values()):
+        raise _UnwrittenError
+    inner = ",".join(f"{key}={_plain(value)}" for key, value in params.items())
+    return shlex.quote(f"{config['name']}[{inner}]" if inner else str(config["name"]))
+
+
+def _protocol(protocol: dict[str, Any]) -> Iterator[str]:
+    forget = dict(protocol.get("forget", {}))
+    if protocol.get("name", "www24") != "www24":
+        yield f"--protocol {protocol['name']}"
+    if "setting" in protocol:
+        yield f"--setting {protocol['setting']}"
+    if (kind := forget.pop("kind", "node")) != "node":
+        yield f"--forget-kind {kind}"
+    for name, value in forget.items():
+        if name in ("ratio", "count"):
+            yield f"--forget-{name} {value}"
+        elif name == "stream":
+            yield f"--stream {value}"
+        elif name != "injected":
+            raise _UnwrittenError
+    for name, value in protocol.get("poison", {}).items():
+        yield f"--set poison.{name}={value}"
+
+
+def _training(training: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in training.items():
+        if DEFAULTS.get(name, ...) == value:
+            continue
+        if name == "one_by_one":
+            yield "--train one-by-one"
+        elif name in ("epochs", "batch_size"):
+            yield f"--{name.replace('_', '-')} {value}"
+        elif isinstance(value, int | float | str):
+            yield f"--set training.{name}={value}"
+        else:
+            raise _UnwrittenError
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
