@@ -28,6 +28,7 @@ class Component:
     Attributes:
         kind: One of `hookspecs.KINDS`, which the base class of the kind sets.
         name: Lower-case, as it is written on the command line.
+        title: Its name as papers write it; default: the name.
         version: Raised when the same parameters would give other numbers.
         summary: One line.
         reference: Where it comes from: paper and section.
@@ -43,6 +44,7 @@ class Component:
 
     kind: ClassVar[str] = ""
     name: ClassVar[str]
+    title: ClassVar[str] = ""
     version: ClassVar[int] = 1
     summary: ClassVar[str] = ""
     reference: ClassVar[str] = ""

@@ -16,6 +16,7 @@ class Dampening(PostHoc):
     """Trains nothing: compares two importances of each parameter, and shrinks those that stand out."""
 
     name = "ssd"
+    title = "SSD"
     version = 1
     summary = "Parameters that matter more to the request than to all nodes are made smaller."
     reference = (

@@ -14,6 +14,7 @@ class Finetune(PostHoc):
     """Trains the trained network further, without the request; what it has learned of it fades."""
 
     name = "finetune"
+    title = "Fine-tuning"
     version = 1
     summary = "Training goes on, on what is retained."
     reference = "fine-tuning of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"

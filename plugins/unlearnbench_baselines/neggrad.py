@@ -15,6 +15,7 @@ class NegGradPlus(PostHoc):
     """Fine-tunes on what is retained, while a share of every step goes up the loss of the request."""
 
     name = "neggrad-plus"
+    title = "NegGrad+"
     version = 1
     summary = "Down the loss of what is retained and up that of the request, in one step."
     reference = "NegGrad+ of Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"

@@ -18,6 +18,7 @@ class BadTeacher(PostHoc):
     """Distils two teachers into the network: an incompetent one where it must forget, its former self elsewhere."""
 
     name = "bad-teacher"
+    title = "Bad teacher"
     version = 1
     summary = "Taught by an untrained network on the request, by its former self elsewhere."
     reference = "Chundawat et al., Can Bad Teaching Induce Forgetting?, AAAI 2023"

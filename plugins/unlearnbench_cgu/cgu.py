@@ -26,6 +26,7 @@ class Cgu(Unlearner):
     """
 
     name = "cgu"
+    title = "CGU"
     version = 1
     summary = "Certified: a Newton step on a noisy linear SGC, with a budget."
     reference = (

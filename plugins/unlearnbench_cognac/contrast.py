@@ -45,7 +45,7 @@ class Pairs:
     def __init__(self, graph: Graph, forget: Tensor, nodes: Tensor) -> None:
         self._nodes = nodes
         self._forget = forget.nonzero()[:, 0]
-        others = graph.with_edges(graph.edge_index[:, ~forget[graph.edge_index].any(dim=0)])
+        others = graph.only_edges(~forget[graph.edge_index].any(dim=0))
         self._starts, self._members = neighbours(others)
 
     def draw(self, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -14,6 +14,7 @@ class NoOp(PostHoc):
     """
 
     name = "noop"
+    title = "No unlearning"
     version = 1
     summary = "Control: weights kept, the forgotten edges gone at inference."
     reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024, as a control"
@@ -34,6 +35,7 @@ class UtU(NoOp):
     """
 
     name = "utu"
+    title = "UtU"
     summary = "Unlink to Unlearn: for requests of nodes the same as noop."
     reference = "Tan et al., Unlink to Unlearn: Simplifying Edge Unlearning in GNNs, WWW 2024"
     paper = Paper(

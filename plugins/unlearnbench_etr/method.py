@@ -20,6 +20,7 @@ class ETR(PostHoc):
     """Trains nothing: edits parameters by their importances, then takes one step on an estimated gradient."""
 
     name = "etr"
+    title = "ETR"
     version = 1
     summary = "Parameters that matter to the request are made smaller; one gradient step repairs the rest."
     reference = (

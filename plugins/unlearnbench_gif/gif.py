@@ -14,6 +14,7 @@ class Gif(PostHoc):
     """
 
     name = "gif"
+    title = "GIF"
     version = 1
     summary = "A step by the influence of the request and its neighbourhood."
     reference = "Wu et al., GIF: A General Graph Unlearning Strategy via Influence Function, WWW 2023"

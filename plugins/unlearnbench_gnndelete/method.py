@@ -30,6 +30,7 @@ class GNNDelete(PostHoc):
     """
 
     name = "gnndelete"
+    title = "GNNDelete"
     version = 1
     summary = "A frozen network with trained operators on the rows near what was deleted."
     reference = "Cheng et al., GNNDelete: A General Strategy for Unlearning in Graph Neural Networks, ICLR 2023"

@@ -31,6 +31,7 @@ class GraphEditor(Unlearner):
     """
 
     name = "graph-editor"
+    title = "GraphEditor"
     version = 1
     summary = "Ridge regression on propagated features; a request exchanges rows in its inverse."
     reference = (

@@ -13,6 +13,7 @@ class GraphEraser(Sharded):
     """
 
     name = "grapheraser"
+    title = "GraphEraser"
     version = 1
     summary = "Shards by balanced embedding k-means, members pooled with learned weights."
     reference = 'Chen et al., "Graph Unlearning", CCS 2022'

@@ -14,6 +14,7 @@ class GraphRevoker(Sharded):
     """
 
     name = "graphrevoker"
+    title = "GraphRevoker"
     version = 1
     summary = "Retrains the shards hit: property-aware shards, contrastive aggregation."
     reference = "Zhang et al., GraphRevoker, WWW 2024"

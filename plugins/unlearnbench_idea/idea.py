@@ -25,6 +25,7 @@ class Idea(PostHoc):
     """
 
     name = "idea"
+    title = "IDEA"
     version = 1
     summary = "An influence step and noise that is to hide the rest."
     reference = "Dong et al., IDEA: A Flexible Framework of Certified Unlearning for Graph Neural Networks, KDD 2024"

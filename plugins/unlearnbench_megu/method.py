@@ -20,6 +20,7 @@ class MEGU(PostHoc):
     """
 
     name = "megu"
+    title = "MEGU"
     version = 1
     summary = "Fine-tuning that drives the deleted nodes away and holds those they had influence on."
     reference = "Li et al., Towards Effective and General Graph Unlearning via Mutual Evolution, AAAI 2024"

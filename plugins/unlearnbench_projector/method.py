@@ -26,6 +26,7 @@ class Projector(Unlearner):
     """
 
     name = "projector"
+    title = "Projector"
     version = 1
     summary = "A linear SGC whose weights are projected onto the span of the remaining features."
     reference = (

@@ -17,6 +17,7 @@ class Retrain(Unlearner):
     """One network on the whole training graph; forgetting is training again without the data."""
 
     name = "retrain"
+    title = "Retrain"
     version = 1
     summary = "One network, trained from scratch each time."
     reference = "the reference of Zhang, Graph Unlearning with Efficient Partial Retraining, WWW 2024"

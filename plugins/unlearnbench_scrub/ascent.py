@@ -14,6 +14,7 @@ class GradientAscent(PostHoc):
     """Ascends the mean cross-entropy of the request's nodes for so few steps that accuracy elsewhere is preserved."""
 
     name = "gradient-ascent"
+    title = "Gradient ascent"
     version = 1
     summary = "A few steps up the loss of the request."
     reference = "NegGrad of Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020"

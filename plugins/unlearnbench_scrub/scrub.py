@@ -17,6 +17,7 @@ class SCRUB(PostHoc):
     """Alternates steps away from the teacher on the request and towards it and the labels on retained nodes."""
 
     name = "scrub"
+    title = "SCRUB"
     version = 1
     summary = "A student that leaves its teacher on the request and follows it elsewhere."
     reference = "Kurmanji et al., Towards Unbounded Machine Unlearning, NeurIPS 2023"

@@ -25,6 +25,7 @@ class Sisa(Sharded):
     """
 
     name = "sisa"
+    title = "SISA"
     version = 1
     summary = "Random shards, mean of the members' probabilities."
     reference = "Bourtoule et al., Machine Unlearning, IEEE S&P 2021, section IV"

@@ -21,6 +21,7 @@ class Smoothed(Unlearner):
     """
 
     name = "smoothed"
+    title = "Smoothed"
     version = 1
     summary = "Any method, its full view smoothed over the retained graph."
     reference = "Huang et al., Combining Label Propagation and Simple Models, ICLR 2021, equation 6"

@@ -30,6 +30,7 @@ class Tally(Unlearner):
     """
 
     name = "tally"
+    title = "Tally"
     version = 1
     summary = "Exact: ridge regression from whole-number sums, smoothed over the graph."
     reference = (

@@ -7,6 +7,7 @@ import torch
 from method_samples import CATALOGUE, fitted, same
 from pyg_models import PygGCN, far
 from torch.nn import functional
+from weight_samples import weighted_toy
 
 from unlearnbench.protocol import Request
 from unlearnbench.registry.resolve import resolve
@@ -106,6 +107,15 @@ def test_each_round_takes_three_steps_of_three_optimisers(request_):
     gap, moved = far(module, start, updated(bracket, network, task, request_, retained))
     assert moved > 0.05
     assert gap < 0.05 * moved
+
+
+def test_pairs_are_the_same_where_edges_have_weights():
+    nodes, forget = torch.arange(20, 60), torch.arange(60) < 20
+    drawn = [
+        Pairs(graph, forget, nodes).draw(torch.Generator().manual_seed(0))
+        for graph in (GRAPH, weighted_toy(60, edges=90))
+    ]
+    assert all(torch.equal(one, other) for one, other in zip(*drawn, strict=True))
 
 
 def test_steps_without_a_learning_rate_are_not_taken_and_a_request_without_neighbours_is_served():

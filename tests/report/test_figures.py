@@ -168,14 +168,18 @@ def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) ->
     kinds = ["f1-time", "parts", "phases"]
     name = "cora-gcn-on-cpu-forgetting-0.5pc-of-nodes"
     assert sorted(path.name for path in written) == sorted(
-        f"{kind}-{name}-{width}{ending}" for kind in kinds for width in WIDTHS for ending in (".png", ".pdf")
+        f"{kind}-{name}-{width}{ending}" for kind in kinds for width in WIDTHS for ending in (".png", ".pdf", ".svg")
     )
     for path in written:
         width = WIDTHS[path.stem.rpartition("-")[2]]
         data = path.read_bytes()
         if path.suffix == ".png":
             assert struct.unpack(">I", data[16:20])[0] == pytest.approx(300 * width, abs=1)
+        elif path.suffix == ".svg":
+            assert f'width="{72 * width:g}pt"' in data.decode()
         else:
+            assert b"/FontType 42" in data or b"/CIDFontType2" in data
+            assert b"/Type3" not in data
             box = data.split(b"/MediaBox [")[1].split(b"]")[0].split()
             assert float(box[2]) == pytest.approx(72 * width, abs=0.5)
 

@@ -26,6 +26,7 @@ from unlearnbench import (
     Unlearner,
     hookimpl,
     part,
+    search,
     train_networks,
 )
 from unlearnbench.component import Spec
@@ -465,7 +466,20 @@ class HasNoState(Wrong, PostHoc):
 
 
 # By kind and component: the rules that must fail, and what the first of them must say.
+class TunesNothing(Wrong, Partitioner):
+    """Declares values to be tuned of which there are none."""
+
+    name = "tunes-nothing"
+
+    class Params(ComponentParams):
+        size: int = Field(default=1, ge=1, description="Not used.", json_schema_extra=search(5, 5))
+
+    def partition(self, task, num_shards):
+        return torch.arange(task.graph.num_nodes) % num_shards
+
+
 FAULTS = {
+    ("partitioner", TunesNothing): (["parameters"], "Its range of size to be tuned is empty"),
     ("partitioner", LosesNodes): (
         ["places-every-node"],
         "isolated nodes: It loses nodes: .* in no shard from 0 to 3",

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @click.option(
     "--figure",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the table poison or stream into this file as well (.png or .pdf; needs the extra `report`).",
+    help="Draw the table poison or stream into this file as well (.png, .pdf or .svg; needs the extra `report`).",
 )
 @click.option(
     "--html",
@@ -78,12 +78,22 @@ if TYPE_CHECKING:
     "--figures",
     type=options.FOLDER,
     metavar="DIR",
-    help="Draw everything as PNG and PDF, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
+    help="Draw everything as PNG, PDF and SVG, 3.35 and 7 inches wide, in place of a table (needs the extra `report`).",
 )
 @click.option("--experiment", metavar="NAME", help="Only the cells that `run --experiment NAME` makes.")
 @click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
 @click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
 @click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Only these methods, and Retrain.")
+@click.option("--paper", is_flag=True, help="Write LaTeX for a paper: methods by datasets; with --columns and --wide.")
+@click.option(
+    "--columns",
+    "paper_columns",
+    metavar="NAMES",
+    default="f1-full,time",
+    show_default=True,
+    help="Columns of --paper: f1-full, f1-shard, time, seconds, memory.",
+)
+@click.option("--wide", is_flag=True, help="Make the table of --paper as wide as a page, not a column.")
 @click.option("--notes", "all_notes", is_flag=True, help="Print every note below tables, in full.")
 @click.option("--list", "list_them", is_flag=True, help="List tables and figures, one line each, and print none.")
 @options.debug
@@ -105,6 +115,9 @@ def command(
     methods: tuple[str, ...],
     all_notes: bool,
     list_them: bool,
+    paper: bool,
+    paper_columns: str,
+    wide: bool,
 ) -> None:
     """Rebuild tables, a page or figures from the records in a folder; default: runs.
 
@@ -126,7 +139,10 @@ def command(
     named, of_models = tuple(split_names(datasets)), tuple(split_names(models))
     chosen = tuple(name for name in split_names(methods) if name != "all")
     asked = Question(table, style, against, metric, experiment or "", named, of_models, chosen, all_notes)
-    if html or figures:
+    if paper:
+        _refuse_options_of_tables(context, "--paper writes one table of its own.")
+        _write_paper(results, asked, split_names([paper_columns]), "page" if wide else "column")
+    elif html or figures:
         _refuse_options_of_tables(context)
         _write_page_and_figures(results, html, figures, asked.wanted)
     else:
@@ -194,6 +210,18 @@ def _write_table(results: Path, asked: Question, figure: Path | None) -> None:
         answer = _answer(results, asked, None)
         answers.keep(answer)
     _print_answer(answer, asked.style)
+
+
+def _write_paper(results: Path, asked: Question, names: list[str], width: str) -> None:
+    """Print tables in LaTeX, methods by datasets."""
+    from unlearnbench.registry.loading import load_catalogue
+    from unlearnbench.report import load_records
+    from unlearnbench.report.tables.paper import paper_tables
+
+    frame = _read(load_records, results, asked.wanted)
+    chosen = shlex.join(["--columns", ",".join(names)]) + (" --wide" if width == "page" else "")
+    command = f"Made by: unlearnbench report {shlex.quote(str(results))}{asked.wanted.options()} --paper {chosen}"
+    print(paper_tables(frame, load_catalogue(), names, width, bool(asked.methods), command))
 
 
 def _print_answer(answer: Answer, style: str) -> None:
@@ -287,7 +315,9 @@ def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
     return select(frame, wanted, load_catalogue()) if wanted.options() else frame
 
 
-def _refuse_options_of_tables(context: click.Context) -> None:
+def _refuse_options_of_tables(
+    context: click.Context, why: str = "They say what one table shows; --html and --figures show everything."
+) -> None:
     flags = {
         "table": "--table",
         "style": "--format",
@@ -299,7 +329,7 @@ def _refuse_options_of_tables(context: click.Context) -> None:
     given = [flag for name, flag in flags.items() if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     if given:
         raise UsageError(
-            f"{', '.join(given)} says what one table shows; --html and --figures show everything.",
+            f"{', '.join(given)} cannot be given here. {why}",
             "Leave one of them out.",
         )
 

@@ -25,7 +25,8 @@ from unlearnbench.report.figures.panels import (
     titled,
     with_tag,
 )
-from unlearnbench.report.figures.poison import FORMATS, matplotlib_module
+from unlearnbench.report.figures.poison import matplotlib_module
+from unlearnbench.report.figures.saving import FORMATS, save_figure
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, points, stacks, tags
 from unlearnbench.report.figures.stream import stream_figure
 from unlearnbench.report.figures.sweep import sweep_figure
@@ -55,7 +56,7 @@ def check_figures(folder: Path) -> None:
 
 
 def write_figures(frame: pd.DataFrame, folder: Path, audits: pd.DataFrame | None = None) -> Iterator[Path]:
-    """Draw every figure there are records for, each in both widths and as PNG and PDF; yield each file once written.
+    """Draw every figure there are records for, in both widths and as PNG, PDF and SVG; yield each file once written.
 
     With what `load_audits` returned, the figure of several requests shows the distance from Retrain too.
 
@@ -75,9 +76,7 @@ def write_figures(frame: pd.DataFrame, folder: Path, audits: pd.DataFrame | None
             figure = draw(WIDTHS[width])
             for ending in FORMATS:
                 path = folder / f"{name}-{width}{ending}"
-                # No date and no version: the same records give the same bytes.
-                stamps = {"CreationDate": None} if ending == ".pdf" else {"Software": None}
-                figure.savefig(path, format=ending[1:], dpi=300, metadata=stamps)
+                save_figure(figure, path, 300)
                 yield path
 
 

@@ -11,21 +11,20 @@ import pandas as pd
 from unlearnbench.errors import UsageError
 from unlearnbench.report.extra import import_extra
 from unlearnbench.report.figures.colours import MOMENTS as MOMENT_COLOURS
+from unlearnbench.report.figures.saving import FORMATS, save_figure
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables.poison import MOMENTS
 from unlearnbench.report.tables.table import Table
-
-FORMATS = (".png", ".pdf")
 
 
 def check_figure(path: Path) -> None:
     """Refuse a figure that could not be written, before anything is computed.
 
     Raises:
-        UsageError: Another format than png or pdf, no such folder, or matplotlib is not installed.
+        UsageError: Another format than png, pdf or svg, no such folder, or matplotlib is not installed.
     """
     if path.suffix.lower() not in FORMATS:
-        raise UsageError(f"{path}: a figure is written as {' or '.join(FORMATS)}.", "Name a file that ends so.")
+        raise UsageError(f"{path}: a figure is written as {', '.join(FORMATS)}.", "Name a file that ends so.")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder.", "Make it first, or name another file.")
     matplotlib_module("figure")
@@ -38,7 +37,7 @@ def draw_poison(tables: Sequence[Table], path: Path) -> None:
         UsageError: See `check_figure`.
     """
     check_figure(path)
-    poison_figure(tables).savefig(path, format=path.suffix[1:].lower(), dpi=150)
+    save_figure(poison_figure(tables), path, 150)
 
 
 def poison_figure(tables: Sequence[Table]) -> Any:

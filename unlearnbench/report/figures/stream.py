@@ -12,6 +12,7 @@ from unlearnbench.registry.looks import Look
 from unlearnbench.report.figures.colours import Looks, find_looks
 from unlearnbench.report.figures.panels import SMALL, dress, make_panels, marker_of, put_legend, titled, with_tag
 from unlearnbench.report.figures.poison import check_figure
+from unlearnbench.report.figures.saving import save_figure
 from unlearnbench.report.figures.series import tags
 from unlearnbench.report.tables.table import Table
 
@@ -25,7 +26,7 @@ def draw_stream(tables: Sequence[Table], path: Path) -> None:
         UsageError: See `check_figure`.
     """
     check_figure(path)
-    stream_figure(tables, find_looks(), WIDE).savefig(path, format=path.suffix[1:].lower(), dpi=150)
+    save_figure(stream_figure(tables, find_looks(), WIDE), path, 150)
 
 
 def stream_figure(tables: Sequence[Table], looks: Looks, width: float) -> Any:
