@@ -119,6 +119,23 @@ def test_a_method_that_was_not_shown_to_forget_says_so() -> None:
     assert '<span class="pill no" title="not shown to forget">approximate</span>' in text
 
 
+def test_audits_that_do_not_decide_give_no_verdict() -> None:
+    score = {
+        "measure": "tpr",
+        "where": "node, 1% false alarms",
+        "value": 0.19,
+        "low": 0.18,
+        "high": 0.2,
+        "state": "valid",
+    }
+    audits = audit_frame_of([audited("membership", "gif", "", [score])])
+    text = page_text(frame_of([*spread("retrain", 0.9, 1.0), *spread("gif", 0.88, 0.5)]), audits, PageSource())
+    row = rows_of(text)["cora", "gcn"]["gif"]
+    assert row["forgets"] == "unknown"
+    assert row["cells"]["membership_tpr"][3] == "95 % interval 0.180 to 0.200; n = 1"
+    assert '<span class="pill unknown" title="audits ran, but none that decides">no verdict</span>' in text
+
+
 def test_variants_are_told_from_defaults(page: str) -> None:
     rows = rows_of(page)["cora", "gcn"]
     assert {row["label"] for row in rows.values() if row["default"]} == {"retrain", "sisa", "gif", "stranger", "scrub"}

@@ -181,7 +181,11 @@ def _cell(
         cell = cells[head.source]
         text, _, interval = cell.text.partition(" [")
         paths = [[path_of(one), one["status"], int(one["repetition"])] for one in cell.records.to_dict("records")]
-        said = "; ".join(filter(None, (f"95 % interval {interval.rstrip(']')}" if interval else "", _count(cell))))
+        said = "; ".join(
+            filter(
+                None, (f"95 % interval {interval.rstrip(']').replace(', ', ' to ')}" if interval else "", _count(cell))
+            )
+        )
         return {
             "text": text.replace("-", MINUS),
             "small": "",

@@ -98,7 +98,7 @@ function matrixTable({ places, sorted, ranks, choice, view }) {
     const number = event.target.closest("button[data-place]")?.dataset.place;
     if (number !== undefined) goTo(drawn.places[number]);
   });
-  const said = "Shade: from the lowest (pale) to the highest of the column. Bold: the highest; ○ beside it: an audit there did not show it to forget. Pale heads: not in the mean rank, since a ranked method lacks a number there.";
+  const said = "Shade: from the lowest (pale) to the highest of the column. Bold: the highest; ○ beside it: an audit there did not show it to forget. A hollow mark: so somewhere. Pale heads: not in the mean rank, since a ranked method lacks a number there.";
   return html("div", {}, html("div", { class: "wide", role: "region", "aria-label": "Methods by dataset and model", tabindex: "0" }, table), html("p", { class: "small" }, said));
 }
 
