@@ -65,7 +65,7 @@ check: $(FOR_CHECK)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/cog --check $(DOCS)
-	$(BIN)/mkdocs build --strict
+	SITE=check $(BIN)/mkdocs build --strict --site-dir build/checked-site
 	$(BIN)/unlearnbench leaderboard verify results
 
 dist: $(FOR_CHECK)

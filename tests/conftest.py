@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 from repository import ROOT
@@ -25,6 +26,9 @@ BESIDE = ROOT.parent / "shared" / "data"
 NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
 
 torch.set_num_threads(1)
+# No test looks at the clock: on a busy machine an example may take any time.
+hypothesis.settings.register_profile("without a deadline", deadline=None)
+hypothesis.settings.load_profile("without a deadline")
 
 
 def pytest_collection_finish() -> None:

@@ -95,7 +95,7 @@ def test_navigation_names_every_page_once_and_settings_ask_for_strictness() -> N
     assert "\nstrict: true\n" in text
     # With --quiet mkdocs does not count warnings.
     builds = re.findall(r"mkdocs build(.*)", (ROOT / "Makefile").read_text("utf-8"))
-    assert builds == [" --strict"] * 2
+    assert builds == [" --strict --site-dir build/checked-site", " --strict"]
     # No font and no script from elsewhere.
     assert "font: false" in text
     assert "http" not in text
