@@ -17,7 +17,7 @@ import collections
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,6 +134,9 @@ class ProductCounter(TorchDispatchMode):
             if csr is not None:
                 self.matrices.setdefault(product, csr.detach())
         return func(*args, **(kwargs or {}))
+
+    def follow(self, role: str, step: int, networks: Sequence[int], answer: Any) -> None:
+        """Follow no training: its products are counted as they are made."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import DataError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.records.files import safe_name
+from unlearnbench.records.record import read_record
 from unlearnbench.registry.brackets import Bracket, parse_bracket, split_names
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.loading import load_catalogue
@@ -355,4 +356,5 @@ def test_the_command_line_takes_a_split(
     assert said in err
     assert caught.value.code == (2 if choice == "x" else 0)
     assert ("Results: file:my graph.pt" in out) == (choice != "x")
-    assert ("split the dataset's own" in out) == (choice == "1")
+    splits = [read_record(path).cell["protocol"]["split"] for path in tmp_path.glob("records/*/*/*/*.json")]
+    assert ("own" in splits) == (choice == "1")

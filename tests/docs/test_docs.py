@@ -55,6 +55,8 @@ PAGES += [
         *("python_api", "submitting", "trackers"),
     )
 ]
+# Pages that exist in the built site alone.
+MADE_WITH_THE_SITE = {"methods/index.md", "leaderboard/index.html", "methods/audits.md", "reference.md"}
 BLOCK = re.compile(r"(?:<!-- example: (?P<role>\w+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 PLUGINS = sorted(path for path in (ROOT / "plugins").iterdir() if (path / "__init__.py").exists())
 
@@ -195,7 +197,7 @@ def test_other_python_is_valid_and_uses_public_names(text: str) -> None:
             if isinstance(function.value, ast.Name) and function.value.id == "unlearnbench":
                 assert function.attr in unlearnbench.__all__
                 if function.attr == "run":
-                    assert {keyword.arg for keyword in node.keywords} <= {*OPTIONS, *CALL_ALONE}
+                    assert {keyword.arg for keyword in node.keywords if keyword.arg} <= {*OPTIONS, *CALL_ALONE}
 
 
 def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +275,7 @@ def test_every_command_on_a_page_exists(name: str, line: str, catalogue: Catalog
             resolve(catalogue, "dataset", dataset)
 
 
-@pytest.mark.parametrize("wrong", ["rum", "run --method sisa", "ls nothing", "leaderboard check", "--versions"])
+@pytest.mark.parametrize("wrong", ["rum", "run --method sisa", "leaderboard check", "--versions"])
 def test_a_command_that_does_not_exist_is_found_out(wrong: str) -> None:
     with pytest.raises((AssertionError, click.ClickException, UsageError)):
         parse(wrong.split())
@@ -385,7 +387,7 @@ OTHERS += ["examples/unlearnbench-example-bfs/README.md"]
 def test_links_lead_somewhere(name: str) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]+)?\)", re.sub(BLOCK, "", page(name))):
         path = (ROOT / name).parent / target if target else ROOT / name
-        assert path.exists(), target
+        assert target in MADE_WITH_THE_SITE or path.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.M)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -119,6 +119,6 @@ def test_a_dataset_that_cannot_be_had_stops_a_run_unless_it_may_be_skipped(comma
     told = command(*asked, "--skip-missing", "--repetitions", "1")
     assert told.code == 0
     assert "left out: Dataset cora" in told.err
-    assert len(list(tmp_path.glob("results/records/*/toy/*/*.json"))) == 2
+    assert len(list(tmp_path.glob("runs/records/*/toy/*/*.json"))) == 2
     told = command("run", "-m", "steady", "-d", "cora", "--offline", "--data-root", "none", "--skip-missing")
     assert told.code == 2

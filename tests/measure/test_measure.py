@@ -342,6 +342,7 @@ def test_the_allocator_is_made_steady_or_says_why_not(monkeypatch):
     assert allocator.steady_allocator() == "as darwin has it"
 
 
+@pytest.mark.filterwarnings("ignore:The distutils package:DeprecationWarning")
 def test_a_built_package_names_the_commit_it_was_built_from(checkout: Path, tmp_path: Path) -> None:
     shutil.copy(Path(__file__).parents[2] / "setup.py", checkout.parent)
     (checkout.parent / "pyproject.toml").write_text("")

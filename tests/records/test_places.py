@@ -139,7 +139,7 @@ def test_a_read_only_store_is_two_lines_before_any_cell(
     error, hint = told.err.splitlines()[-2:]
     assert error.startswith(f"error: {tmp_path / 'out' / 'records'}")
     assert error.endswith("cannot be written: Read-only file system.")
-    assert hint.startswith("Make room and see that you may write there")
+    assert hint.startswith("hint: Make room and see that you may write there")
     assert "Traceback" not in told.err
 
 

@@ -218,7 +218,7 @@ def test_the_same_records_give_the_same_figures(tmp_path: Path) -> None:
     # Without a score there is no other figure than that of phases.
     frame = frame_of([make_record("sisa", metrics={})])
     first, second = ([path.read_bytes() for path in write_figures(frame, tmp_path / name)] for name in ("a", "b"))
-    assert len(first) == 4
+    assert len(first) == 6
     assert first == second
 
 

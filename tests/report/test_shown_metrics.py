@@ -137,12 +137,16 @@ def test_metrics_of_plugins_are_in_tables_and_on_the_page() -> None:
         assert made.shown[head].tolist() == ["2.5000 ± 0.0158"] * 2
     assert table(records, "utility", "brier").caption.startswith("brier on the test nodes")
     content = build_content(frame_of([*records, *two_methods()]), None, PageSource())
-    titles = [head.title for head in content["heads"]]
-    assert titles[:5] == ["n", "brier shard", "brier full", "AUC shard %", "AUC full %"]
-    texts = {(row["dataset"], row["row"]): [cell["text"] for cell in row["cells"]] for row in content["rows"]}
-    assert texts["cora", "sisa"][1:5] == ["2.5000 ± 0.0158"] * 2 + ["", ""]
-    assert texts["minesweeper", "sisa"][1:5] == ["", "", "85.00 ± 0.79", "85.00 ± 0.79"]
-    assert content["drawn"]["values"][0][1:3] == [2.5, 2.5]
+    titles = {place["dataset"]: [head.title for head in place["heads"]] for place in content["places"]}
+    assert titles["cora"][:4] == ["F1 full %", "F1 shard %", "brier full", "brier shard"]
+    assert titles["minesweeper"][:4] == ["AUC full %", "AUC shard %", "F1 full %", "F1 shard %"]
+    texts = {
+        (place["dataset"], row["method"]): [cell["text"] for cell in row["cells"]]
+        for place in content["places"]
+        for row in place["rows"]
+    }
+    assert texts["cora", "sisa"][2:4] == ["2.5000"] * 2
+    assert texts["minesweeper", "sisa"][:2] == ["85.00"] * 2
 
 
 def test_a_metric_that_failed_is_named() -> None:
@@ -152,7 +156,7 @@ def test_a_metric_that_failed_is_named() -> None:
     for name in SCORED:
         assert expected in table(records, name).notes
     content = build_content(frame_of(records), None, PageSource())
-    assert expected in content["groups"][0]["notes"]
+    assert expected in content["places"][0]["notes"]
 
 
 def test_predictions_of_one_class_and_scores_that_are_all_alike_are_reported() -> None:

@@ -672,8 +672,8 @@ def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
 def test_a_figure_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from unlearnbench.report.figures.poison import check_figure
 
-    with pytest.raises(UsageError, match=r"a\.svg"):
-        check_figure(tmp_path / "a.svg")
+    with pytest.raises(UsageError, match=r"a\.gif"):
+        check_figure(tmp_path / "a.gif")
     with pytest.raises(UsageError, match="no folder"):
         check_figure(tmp_path / "nowhere" / "a.png")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)

@@ -81,10 +81,14 @@ def quiet_notes(cells: pd.DataFrame) -> list[str]:
     ]
 
 
+# What the note on a method says that may unlearn only when it is asked: no table leaves it out.
+POSTPONED = "takes about as long as the first training"
+
+
 def charge_notes(cells: pd.DataFrame) -> Iterator[str]:
     """Name methods that may train when they are asked, and say where times of two meanings stand in one table."""
     for label, part in cells[cells["answers_like_training"].fillna(False).astype(bool)].groupby("method", sort=False):
-        yield f"{label}: state() or predict() takes about as long as the first training, in {len(part)} records."
+        yield f"{label}: state() or predict() {POSTPONED}, in {len(part)} records."
     charged = cells["answers_charged"].dropna().astype(bool)
     if charged.any() and not charged.all():
         yield (
