@@ -237,6 +237,6 @@ def test_without_a_terminal_nothing_moves_and_an_interruption_says_how_to_go_on(
         process.stop()
     assert told.code == 130
     assert told.out == ""
-    assert "the same command again goes on from there" in told.err
+    assert "The same command again goes on from there" in told.err
     assert "\x1b" not in told.err
     assert "\r" not in told.err

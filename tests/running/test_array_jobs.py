@@ -302,6 +302,7 @@ def test_nothing_is_started_once_all_was_ended() -> None:
         out="out",
         save_state=None,
         machine="m-000000",
+        log=False,
         backend="serial",
         unfinished=None,
         sealed=0,

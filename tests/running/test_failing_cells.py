@@ -64,6 +64,8 @@ def same(one: unlearnbench.Record, other: unlearnbench.Record) -> bool:
 def test_every_wrong_method_has_its_status_and_the_others_are_unharmed(
     bad: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A row stands in one line.
+    monkeypatch.setenv("COLUMNS", "200")
     cases = dict(WRONG)
     if hasattr(os, "fork"):
         monkeypatch.setenv("TOY_LEAVES", str(tmp_path / "left"))

@@ -97,7 +97,9 @@ def _exit_code(given: list[str]) -> int:
         messages.error(" ".join(error.format_message().split()), f"Its options: {command} --help")
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort) as stop:
-        print(f"{stop or 'interrupted.'} The same command again goes on from there.", file=sys.stderr)
+        # click raises an Abort of its own, without the words of what was interrupted.
+        said = str(stop) or str(stop.__cause__ or "") or "interrupted."
+        print(f"{said} The same command again goes on from there.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return outcome if isinstance(outcome, int) else EXIT_OK
 

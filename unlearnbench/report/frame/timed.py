@@ -27,7 +27,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     notes = []
     watched = int((ok["backend"] == "watched").sum())
     if len(ok) > len(serial) + watched:
-        notes.append(f"{len(ok) - len(serial) - watched} records give no times: they did not run one after the other.")
+        notes.append(f"{len(ok) - len(serial) - watched} records {BESIDE_OTHERS}.")
     if watched:
         notes.append(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile.")
     if len(serial) > len(timed):
@@ -83,6 +83,7 @@ def quiet_notes(cells: pd.DataFrame) -> list[str]:
 
 # What the note on a method says that may unlearn only when it is asked: no table leaves it out.
 POSTPONED = "takes about as long as the first training"
+BESIDE_OTHERS = "give no times: they did not run one after the other"
 
 
 def charge_notes(cells: pd.DataFrame) -> Iterator[str]:

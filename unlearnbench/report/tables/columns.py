@@ -14,7 +14,7 @@ from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
 from unlearnbench.report.frame.record_groups import UNIT
-from unlearnbench.report.frame.timed import POSTPONED
+from unlearnbench.report.frame.timed import BESIDE_OTHERS, POSTPONED
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
 from unlearnbench.report.tables.notes import Note, details
@@ -210,9 +210,8 @@ def _notes(
     if has_times:
         yield from time_notes(averages, data, columns)
     yield from details(averages.notes)
-    yield from (
-        note if note.startswith("No ratio") or POSTPONED in note else Note(note) for note in averages.time_notes
-    )
+    said = ("No ratio", POSTPONED, BESIDE_OTHERS)
+    yield from (note if any(part in note for part in said) else Note(note) for note in averages.time_notes)
     validation = [column.value for column in columns if column.value.startswith("val_")]
     if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
         yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."
