@@ -93,15 +93,26 @@ def fitting_methods(config: RunConfig, catalogue: Catalogue) -> tuple[list[str],
             left_out.append(f"{name}: {error.message}")
             continue
         cls = spec.innermost().cls
-        if config.forget_kind not in cls.forgets:
-            left_out.append(f"{name} does not forget {config.forget_kind}s.")
-        elif config.setting not in settings_of(spec):
-            left_out.append(f"{name} does not support the {config.setting} setting.")
+        if misfit := _misfit(spec, config.forget_kind, config.setting):
+            left_out.append(misfit.message)
         elif cls.models is not None and not cls.models & models:
             left_out.append(f"{name} is for the model {' or '.join(sorted(cls.models))}.")
         else:
             names.append(name)
     return names, left_out
+
+
+def _misfit(method: Spec, kind: str, setting: str) -> UsageError | None:
+    """Return why a method does not fit a request of a kind in a setting; None: it does."""
+    if kind not in method.innermost().cls.forgets:
+        return UsageError(f"{method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
+    supported = settings_of(method)
+    if setting not in supported:
+        return UsageError(
+            f"{method.shown} does not support the {setting} setting.",
+            f"Leave it out, or use `setting` {' or '.join(sorted(supported))}.",
+        )
+    return None
 
 
 def _aliased(methods: Sequence[Spec]) -> list[Spec]:
@@ -253,15 +264,8 @@ def check_cells(cells: Sequence[Cell], graphs: Mapping[str, Graph]) -> None:
                 raise UsageError(f"Dataset {cell.dataset_label}: {error.message}", error.hint) from None
             training_nodes[name, repetition] = len(setting.split.train)
         check_edge_weights(graph, cell.dataset_label, cell.model, cell.method)
-        kind = cell.protocol.forget.kind
-        if kind not in cell.method.innermost().cls.forgets:
-            raise UsageError(f"{cell.method.shown} does not forget {kind}s.", f"Leave it out, or `forget_kind` {kind}.")
-        supported = settings_of(cell.method)
-        if cell.protocol.setting not in supported:
-            raise UsageError(
-                f"{cell.method.shown} does not support the {cell.protocol.setting} setting.",
-                f"Leave it out, or use `setting` {' or '.join(sorted(supported))}.",
-            )
+        if misfit := _misfit(cell.method, cell.protocol.forget.kind, cell.protocol.setting):
+            raise misfit
         num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
         if num_shards > training_nodes[name, repetition]:
             raise UsageError(
