@@ -47,6 +47,32 @@ def propagated(graph: Graph, steps: int, normalisation: Normalisation, at: Tenso
         at: int64 [m], positions of the nodes whose rows are wanted; only nodes within `steps` of them are
             computed. None: all.
     """
+    edges, weight = averaging(graph, normalisation)
+    source, target = edges
+    if at is None:
+        x = graph.x
+    else:
+        wanted = torch.zeros_like(graph.ids, dtype=torch.bool)
+        wanted[at] = True
+        near = hop_distance(edges.flip(0), wanted, steps, directed=True) <= steps
+        nodes, inside = torch.nonzero(near)[:, 0], near[source] & near[target]
+        place = torch.cumsum(near, dim=0) - 1
+        edges, weight, at = place[edges[:, inside]], weight[inside], place[at]
+        x = graph.x[nodes] if graph.sparse_rows is None else graph.sparse_rows.take(nodes).dense()
+    rows = unit_rows(x)
+    matrix = sparse.from_edges(edges, len(x), weight)
+    for _ in range(steps):
+        rows = matrix @ rows
+    return rows if at is None else rows[at]
+
+
+def averaging(graph: Graph, normalisation: Normalisation) -> tuple[Tensor, Tensor]:
+    """Return the edges of a propagation, with a self-loop for every node, and their weights: [2, E] and float64 [E].
+
+    Args:
+        graph: Weights of edges count as in `propagated`.
+        normalisation: As in `propagated`; with `mean` the weights of the edges to a node sum to 1.
+    """
     own = None if graph.edge_weight is None else graph.edge_weight.to(torch.float64)
     edges, own = with_loops(graph.edge_index, graph.num_nodes, own)
     source, target = edges
@@ -55,23 +81,14 @@ def propagated(graph: Graph, steps: int, normalisation: Normalisation, at: Tenso
     else:
         count = weighted_degree(target, graph.num_nodes, own)
     weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
-    weight = weight if own is None else weight * own
-    if at is None:
-        x = graph.x
-    else:
-        wanted = torch.zeros_like(count, dtype=torch.bool)
-        wanted[at] = True
-        near = hop_distance(edges.flip(0), wanted, steps, directed=True) <= steps
-        nodes, inside = torch.nonzero(near)[:, 0], near[source] & near[target]
-        place = torch.cumsum(near, dim=0) - 1
-        edges, weight, at = place[edges[:, inside]], weight[inside], place[at]
-        x = graph.x[nodes] if graph.sparse_rows is None else graph.sparse_rows.take(nodes).dense()
+    return edges, weight if own is None else weight * own
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Scale every row to length 1, but rows of zeros: float64 [n, F]."""
     x = x.to(torch.float64)
     rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    matrix = sparse.from_edges(edges, len(x), weight)
-    for _ in range(steps):
-        rows = matrix @ rows
-    return rows if at is None else rows[at]
+    return rows
 
 
 def changed_rows(graph: Graph, request: Request, steps: int, normalisation: Normalisation) -> Tensor:
