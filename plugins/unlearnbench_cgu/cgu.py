@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, later, search
-from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, propagated, propagation_steps
-from unlearnbench_cgu import logistic
+from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, logistic, propagated, propagation_steps
 
 
 class Cgu(Unlearner):

@@ -14,3 +14,13 @@ def register_unlearners(register: Register) -> None:
         summary="Pushes neighbours away from the request; up its loss, down that of the rest.",
         look=("#FFAABB", "pentagon"),
     )
+
+
+@hookimpl
+def register_experiments(register: Register) -> None:
+    """Announce the paper's setting."""
+    register(
+        "corrective",
+        "unlearnbench_cognac.paper:corrective.toml",
+        summary="Corrective unlearning: labels or edges are manipulated, a part of them is known",
+    )

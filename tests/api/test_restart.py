@@ -22,12 +22,13 @@ RESUMED = [
     "retrain",
     "sisa[num_shards=3,slices=3]",
     "sharded[num_shards=3,partitioner=hash,aggregator=contrastive[sample=20]]",
+    "guide[num_shards=3]",
     "gif",
     "gnndelete[epochs=3]",
     "smoothed[method=sisa[num_shards=3]]",
 ]
-REPLAYED = ["cgu", "graph-editor", "tally"]
-NO_GNN = {"cgu", "graph-editor"}
+REPLAYED = ["cgu", "scalegun", "graph-editor", "tally"]
+NO_GNN = {"cgu", "scalegun", "graph-editor"}
 
 
 def data(**changes: Any) -> Data:

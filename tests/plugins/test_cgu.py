@@ -20,9 +20,7 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running.runner import run_cell, warm_up
 from unlearnbench.testing.graphs import toy_graph, toy_task
-from unlearnbench.unlearning import Claim
-from unlearnbench_cgu import logistic
-from unlearnbench_cgu.cgu import propagated
+from unlearnbench.unlearning import Claim, logistic, propagated
 
 LAM = 0.02
 # Whose requests fit into the budget, and whose do not.

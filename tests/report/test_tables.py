@@ -111,6 +111,20 @@ def poisoned(method: str, clean: float, before: float, after: float, fresh: floa
     return found
 
 
+def corrected(method: str, clean: float, before: float, after: float, remaining: float) -> list[Record]:
+    """Make records of swapped labels, a quarter known; the remaining classes have one accuracy throughout."""
+    poison = {"nodes": 200, "manipulation": "label", "known": 0.25}
+    protocol = {"name": "poison", "forget": {"kind": "node", "manipulated": 200, "known": 0.25}, "poison": poison}
+    found = []
+    for r, by in enumerate(WOBBLE):
+        moments = {"clean": clean + by, "before": before + by, "after": after + by, "fresh": clean - by}
+        affected = {"shard": moments, "full": dict.fromkeys(moments, clean)}
+        others = {view: dict.fromkeys(moments, remaining) for view in affected}
+        metrics = {"f1_micro": affected, "accuracy_affected": affected, "accuracy_remaining": others}
+        found.append(make_record(method, r, metrics=metrics, protocol=protocol))
+    return found
+
+
 def grid(f1: dict[tuple[str, str], float]) -> list[Record]:
     """Make records of `sharded` for partitioners and aggregators by name; all wobble differently."""
     parts = {"released": part("gpa", balance="released"), "gpa": part("gpa", balance="confidence")}
@@ -135,10 +149,11 @@ ABLATION = [
     *revoker("sem_weight,time_weight", 0.69),
 ]
 POISON = [*poisoned("retrain", 0.8, 0.7, 0.75, 0.8), *poisoned("sisa", 0.8, 0.796, 0.8, 0.8)]
+CORRECTIVE = [*corrected("retrain", 0.8, 0.5, 0.6, 0.9), *corrected("cognac", 0.8, 0.5, 0.77, 0.7)]
 GRID = grid(
     {("random", "mean"): 0.70, ("random", "contrastive"): 0.72, ("gpa", "mean"): 0.75, ("gpa", "contrastive"): 0.79}
 )
-COMPARING = ("partition-ablation", "aggregation-ablation", "poison", "factorial")
+COMPARING = ("partition-ablation", "aggregation-ablation", "poison", "corrective", "factorial")
 """Tables that only those groups give which hold what they compare."""
 TABLES = [entry for entry in load_catalogue().all("table") if entry.distribution == "unlearnbench"]
 OURS = {entry.name for entry in TABLES}
@@ -147,6 +162,7 @@ SAMPLES = {
     "partition-ablation": ABLATION,
     "aggregation-ablation": [*revoker(), *revoker("contra_weight", 0.79)],
     "poison": POISON,
+    "corrective": CORRECTIVE,
     "factorial": GRID,
     "characteristics": [*reference(), *revoker()],
     "datasets": reference(),
@@ -571,6 +587,31 @@ def test_a_repetition_that_lacks_a_moment_does_not_count() -> None:
     table = only(build([lacking, *POISON[1:]], "poison"))
     row = line(table, method="retrain", view="shard")
     assert (row["n"], row["recovery"]) == ("5/6", "0.50")
+
+
+# --- corrective
+
+
+def test_corrective_table_by_hand() -> None:
+    table = only(sample("corrective"))
+    row = line(table, method="cognac", view="shard")
+    assert [row[f"affected, {moment} %"] for moment in ("clean", "poisoned", "unlearned")] == [
+        f"{value:.2f} ± 1.41" for value in (80, 50, 77)
+    ]
+    assert [row[f"remaining, {moment} %"] for moment in ("clean", "poisoned", "unlearned")] == ["70.00 ± 0.00"] * 3
+    assert row["recovery"] == "0.90"
+    assert line(table, method="retrain", view="shard")["recovery"] == "0.33"
+    assert line(table, method="retrain", view="full")["recovery"] == "NA"
+    assert "forgetting 25 % of 200 mislabelled nodes" in table.caption
+    assert datum(table, method="cognac", view="shard")["remaining_unlearned_mean"] == pytest.approx(0.7)
+
+
+def test_micro_f1_of_manipulated_data_is_in_the_table_of_the_poison() -> None:
+    text = said(only(build(CORRECTIVE, "poison")))
+    assert "clean: trained without the mislabelled nodes" in text
+    assert "after forgetting the 25 % of them that are known" in text
+    with pytest.raises(NothingMatchedError):
+        build(POISON, "corrective")
 
 
 # --- factorial

@@ -59,6 +59,8 @@ def test_a_cell_comes_back_equal(method: str) -> None:
         Protocol(forget=Forget(None, None, (3, 17))),
         Protocol(forget=Forget(None, None, ((3, 17), (4, 5)), "edge"), own_split=True),
         Protocol("poison", poison=Poison(7, 3)),
+        Protocol("poison", poison=Poison(7, manipulation="label", known=0.25)),
+        Protocol("poison", forget=Forget(kind="edge"), poison=Poison(edges=7, manipulation="edge")),
     ],
 )
 def test_every_protocol_comes_back_equal(rules: Protocol) -> None:

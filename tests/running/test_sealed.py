@@ -95,7 +95,7 @@ def test_what_goes_to_a_cell_has_no_label_but_those_of_training_nodes() -> None:
     sparse = Graph(GRAPH.x * (GRAPH.x > 2), GRAPH.y, GRAPH.edge_index, GRAPH.ids, GRAPH.num_classes)
     plain = cell("sisa")
     for graph in (GRAPH, sparse):
-        for poison in (None, Poison(5, 2)):
+        for poison in (None, Poison(5, 2), Poison(5, manipulation="label", known=0.4)):
             data = cell_data(replace(plain, protocol=replace(plain.protocol, poison=poison)), graph)
             there = unseal(seal(data))
             train = data.graph.positions(data.split.train)
@@ -108,6 +108,9 @@ def test_what_goes_to_a_cell_has_no_label_but_those_of_training_nodes() -> None:
                 assert torch.equal(there.split.parts()[name], ids)
             assert torch.equal(there.request.ids, data.request.ids)
             assert (there.request.kind, there.clean is None) == (data.request.kind, data.clean is None)
+            assert (there.wrong is None) == (data.wrong is None)
+            if data.wrong is not None and there.wrong is not None:
+                assert torch.equal(there.wrong.ids, data.wrong.ids)
 
 
 @pytest.mark.parametrize("name", ["retrain", "graphrevoker[num_shards=4]", "sisa[num_shards=4]", "gif", "noop"])

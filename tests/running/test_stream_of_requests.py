@@ -128,7 +128,7 @@ def test_what_a_record_says_of_a_stream_is_checked() -> None:
         ({"stream": 1}, "greater than or equal to 2"),
         ({"stream": True}, "true is no number"),
         ({"stream": 2, "forget": "3,4"}, "`forget` names one request, `stream` draws several"),
-        ({"stream": 2, "protocol": "poison"}, "forgets what it injects, in one request"),
+        ({"stream": 2, "protocol": "poison"}, "forgets what it injects or manipulates, in one request"),
     ],
 )
 def test_a_stream_that_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:

@@ -67,6 +67,8 @@ SHORT = {
     "gnndelete": "gnndelete[epochs=2]",
     "grapheraser": "grapheraser[partitioner.rounds=2,aggregator.epochs=2]",
     "graphrevoker": "graphrevoker[partitioner.epochs=2,partitioner.hidden=8,aggregator.epochs=1,projection_width=8]",
+    "guide": "guide[partitioner.rounds=2]",
+    "guided": "guided[rounds=2]",
     "megu": "megu[epochs=2]",
     "over-forget": "over-forget[steps=2]",
     "scrub": "scrub[epochs=2]",
@@ -79,11 +81,11 @@ SHORT = {
     "partition-leakage": "partition-leakage[targets=10,worlds=2,same_seed=0,matched=1,draws=19]",
     "sbm": "sbm[num_nodes=60,num_edges=120]",
 }
-MODELS = {"cgu": "sgc", "graph-editor": "sgc", "projector": "sgc"}
+MODELS = {"cgu": "sgc", "scalegun": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
     *(("audit", name) for name in ("controls", "distance", "streams")),
-    *(("unlearner", name) for name in ("ceu", "cognac", "etr", "gif", "idea", "grapheraser", "graphrevoker")),
+    *(("unlearner", name) for name in ("ceu", "cognac", "etr", "gif", "idea", "grapheraser", "graphrevoker", "guide")),
 )
 
 

@@ -32,8 +32,8 @@ def load_method(path: str | Path, data: Any, *, model: Any = None) -> Method:
     Args:
         path: The file.
         data: The graph as `task_from_data` takes it, or the path of one: as it was at first, or without what was
-            forgotten, with the `ids` of its nodes. Methods without `resume` (`cgu`, `graph-editor`, `projector`,
-            `tally`) need it as it was at first: they are trained again and served every request again.
+            forgotten, with the `ids` of its nodes. Methods without `resume` (`cgu`, `scalegun`, `graph-editor`,
+            `projector`, `tally`) need it as it was at first: they are trained again and served every request again.
         model: The network, if the method was trained with one of the user's own.
 
     Raises:

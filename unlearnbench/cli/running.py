@@ -217,7 +217,10 @@ def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
     if rules.forget.stream is not None:
         amounts = f"{rules.forget.stream} times {amounts}"
     if rules.poison is not None:
-        return f"{features}{amounts} nodes injected and forgotten"
+        how = "injected" if rules.poison.manipulation is None else "manipulated"
+        known = "" if rules.poison.known == 1 else f" of {rules.poison.amount}"
+        what = "edges" if rules.poison.manipulation == "edge" else "nodes"
+        return f"{features}{amounts}{known} {what} {how} and forgotten"
     if rules.forget.kind == "edge":
         return f"{amounts} of {len(graph.pairs())} edges forgotten"
     if features and rules.forget.ids is not None and isinstance(rules.forget.ids[0], tuple):

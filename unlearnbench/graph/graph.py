@@ -251,6 +251,10 @@ class Graph:
             _ = other.sparse_rows
         return other
 
+    def with_labels(self, y: Tensor) -> Graph:
+        """Return the same nodes, features and edges with other labels, int64 [n]."""
+        return self._with(y=y)
+
     def without_labels(self) -> Graph:
         """Return the same graph with every label -1, and without its split."""
         return self._with(y=torch.full_like(self.y, -1), split=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from unlearnbench.component import Spec
@@ -61,6 +62,30 @@ def score(
                 scores_of_metric[f"val_{spec.name}"] = {view: dict.fromkeys(moments) for view, moments in views}
             scores |= scores_of_metric
     return scores, notes
+
+
+def class_accuracies(
+    answers: Mapping[tuple[str, str, str], Tensor], labels: Mapping[str, Tensor], affected: Sequence[int]
+) -> Scores:
+    """Score nodes of manipulated classes apart from all others.
+
+    Args:
+        answers: As for `score`.
+        labels: As for `score`.
+        affected: The classes between which labels or edges were manipulated.
+
+    Returns:
+        `accuracy_affected` and `accuracy_remaining`, as `score` returns a metric; None where there are no such nodes.
+    """
+    scores: Scores = {}
+    for (moment, part, view), answer in answers.items():
+        inside = torch.isin(labels[part], torch.tensor(affected))
+        is_right = answer.cpu().argmax(dim=1) == labels[part]
+        for name, nodes in (("accuracy_affected", inside), ("accuracy_remaining", ~inside)):
+            value = float(is_right[nodes].double().mean()) if bool(nodes.any()) else None
+            name = name if part == "test" else f"{part}_{name}"
+            scores.setdefault(name, {}).setdefault(view, {})[moment] = value
+    return scores
 
 
 def one_class_notes(answers: Mapping[tuple[str, str, str], Tensor], labels: Mapping[str, Tensor]) -> list[str]:

@@ -1,37 +1,60 @@
-"""Poison: wrong nodes or features injected into the training graph, to measure what forgetting them repairs."""
+"""Poison: wrong nodes, features, labels or edges in the training graph, to measure what forgetting them repairs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.protocol.requests import rounded_half_up
+
+Manipulation = Literal["label", "edge"]
 
 
 @dataclass(frozen=True)
 class Poison:
-    """How many mislabelled nodes, or the features of how many nodes, are injected.
+    """How many mislabelled nodes, or the features of how many nodes, are injected, or what is manipulated instead.
 
     The GraphRevoker paper (appendix "Unlearning Power") injects 100 nodes with a wrong label and 10 random edges each.
     It does not say what features an injected node has, nor relative to what its label is
     wrong: here it copies the features of a random training node and has any other label than
     that node's. Where edges have weights, each injected edge has that of a random edge.
 
+    Manipulated labels and edges are those of corrective unlearning: see `unlearnbench.protocol.manipulation`.
+
     Args:
-        nodes: Nodes injected; or training nodes that get the features of others.
-        edges: Undirected edges of each injected node, to distinct training nodes.
+        nodes: Nodes injected; or training nodes that get the features of others, or a wrong label.
+        edges: Undirected edges of each injected node, to distinct training nodes; or spurious edges altogether.
+        manipulation: What of the training graph itself is made wrong; None: nothing, something is injected.
+        known: Share of all that is wrong which is requested to be forgotten, 0 < known <= 1, rounded half up.
     """
 
     nodes: int = 100
     edges: int = 10
+    manipulation: Manipulation | None = None
+    known: float = 1.0
+
+    @property
+    def amount(self) -> int:
+        """How many nodes or edges are wrong, or the features of how many nodes."""
+        return self.edges if self.manipulation == "edge" else self.nodes
+
+    @property
+    def number_known(self) -> int:
+        """How many of them are requested to be forgotten, at least one."""
+        return max(1, rounded_half_up(self.known, self.amount))
 
     def canonical(self) -> dict[str, Any]:
         """Return the plain values that enter a cell's key."""
-        return asdict(self)
+        sizes = {"nodes": self.nodes, "edges": self.edges}
+        if self.manipulation is not None:
+            del sizes["nodes" if self.manipulation == "edge" else "edges"]
+        chosen = {} if self.manipulation is None else {"manipulation": self.manipulation}
+        return {**sizes, **chosen, **({} if self.known == 1 else {"known": self.known})}
 
 
 def inject(graph: Graph, train: Tensor, poison: Poison, generator: torch.Generator) -> tuple[Graph, Tensor]:

@@ -14,6 +14,7 @@ from unlearnbench import seeds
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol.drawing import draw_edge_stream, draw_feature_stream, draw_stream
+from unlearnbench.protocol.manipulation import Classes, add_edges, known_part, swap_labels
 from unlearnbench.protocol.poison import Poison, inject, inject_features
 from unlearnbench.protocol.requests import Forget, Request, joined
 
@@ -32,7 +33,8 @@ class Protocol:
         version: Bumped when the same settings would give other splits, requests or views.
         forget: What is forgotten.
         own_split: Whether every repetition uses the split that the dataset comes with.
-        poison: What is injected into the training graph and then requested to be forgotten; None: nothing.
+        poison: What is made wrong in the training graph, all or a part of which is then requested to be forgotten;
+            None: nothing.
         setting: Whether training sees nodes that are no training nodes, without their labels: `transductive`.
     """
 
@@ -46,7 +48,7 @@ class Protocol:
     def number_of(self, graph: Graph) -> int:
         """Return how many nodes or edges of a graph, or the features of how many nodes, are to be forgotten."""
         if self.poison is not None:
-            return self.poison.nodes
+            return self.poison.number_known
         return self.forget.number_of(len(graph.pairs()) if self.forget.kind == "edge" else graph.num_nodes)
 
     def canonical(self) -> dict[str, Any]:
@@ -65,7 +67,11 @@ class Protocol:
         poison = self.poison.canonical()
         if self.forget.kind == "feature":
             del poison["edges"]
-        return {**values, "forget": {"kind": self.forget.kind, "injected": self.poison.nodes}, "poison": poison}
+        how = "injected" if self.poison.manipulation is None else "manipulated"
+        forget: dict[str, Any] = {"kind": self.forget.kind, how: self.poison.amount}
+        if self.poison.known != 1:
+            forget["known"] = self.poison.known
+        return {**values, "forget": forget, "poison": poison}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +79,13 @@ class RepetitionData:
     """The data of one repetition.
 
     Args:
-        graph: The dataset, with the injected nodes or features if any.
+        graph: The dataset, with what was injected or manipulated if anything.
         split: Its parts; injected nodes are training nodes.
         requests: What must be forgotten, one request after the other.
         setting: That of the protocol.
-        clean: The training nodes without the injected ones; None: nothing was injected.
+        clean: The training nodes without the injected or mislabelled ones; None: nothing is wrong.
+        wrong: All that is wrong, whether or not it is requested to be forgotten; None: nothing.
+        affected: The two classes between which labels or edges were manipulated; None: none were.
     """
 
     graph: Graph
@@ -85,6 +93,8 @@ class RepetitionData:
     requests: Sequence[Request]
     setting: Setting
     clean: Tensor | None = None
+    wrong: Request | None = None
+    affected: Classes | None = None
 
     @property
     def unlabelled(self) -> Tensor | None:
@@ -107,13 +117,22 @@ def repetition_data(protocol: Protocol, graph: Graph, base: int, dataset: str, r
     if protocol.poison is None:
         drawn = requests(protocol, graph, parts.train, base, dataset, repetition)
         return RepetitionData(graph, parts, drawn, protocol.setting)
-    rng = seeds.generator(base, "poison", dataset, repetition)
+    rng, poison = seeds.generator(base, "poison", dataset, repetition), protocol.poison
+    clean, classes = parts.train, None
     if protocol.forget.kind == "feature":
-        injected, ids = inject_features(graph, parts.train, protocol.poison, rng)
-        return RepetitionData(injected, parts, [Request.of_features(ids)], protocol.setting, parts.train)
-    injected, ids = inject(graph, parts.train, protocol.poison, rng)
-    with_injected = replace(parts, train=torch.cat([parts.train, ids]))
-    return RepetitionData(injected, with_injected, [Request(ids)], protocol.setting, parts.train)
+        graph, ids = inject_features(graph, parts.train, poison, rng)
+        wrong = Request.of_features(ids)
+    elif poison.manipulation == "edge":
+        graph, ids, classes = add_edges(graph, parts.train, poison.edges, rng)
+        wrong = Request(ids, "edge")
+    elif poison.manipulation == "label":
+        graph, ids, classes = swap_labels(graph, parts.train, poison.nodes, rng)
+        wrong, clean = Request(ids), clean[~torch.isin(clean, ids)]
+    else:
+        graph, ids = inject(graph, parts.train, poison, rng)
+        wrong, parts = Request(ids), replace(parts, train=torch.cat([parts.train, ids]))
+    known = known_part(wrong, poison.number_known, rng)
+    return RepetitionData(graph, parts, [known], protocol.setting, clean, wrong, classes)
 
 
 def unlabelled(graph: Graph, train: Tensor, setting: Setting) -> Tensor | None:

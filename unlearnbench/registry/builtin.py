@@ -27,6 +27,7 @@ TABLES = (
     ("equivalence", "Which methods are equivalent to Retrain."),
     ("datasets", "Sizes of the datasets that the records name."),
     ("poison", "How much forgetting wrong nodes brings back."),
+    ("corrective", "What forgetting a known part of wrong labels or edges mends."),
     ("factorial", "Every partitioner with every aggregator."),
     ("stream", "F1, time and shards after each request of a stream."),
     ("cost", "Stages, and time against the number of deletions."),

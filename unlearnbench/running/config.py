@@ -194,7 +194,7 @@ class RunConfig(RunOptions):
         )
 
     def poison(self) -> Poison | None:
-        """Return what is injected; None: the protocol injects nothing.
+        """Return what is made wrong; None: nothing is.
 
         Raises:
             UsageError: `set` names no setting of the poison, a value out of range, or one without that protocol;
@@ -204,14 +204,21 @@ class RunConfig(RunOptions):
             settings.check_no_poison(self.set)
             return None
         given = (self.forget_ratio, self.forget_count, self.forget, self.stream)
-        if any(value is not None for value in given) or self.forget_kind == "edge":
+        if any(value is not None for value in given):
             raise UsageError(
-                "`protocol` poison forgets what it injects, in one request.",
+                "`protocol` poison forgets what it injects or manipulates, in one request.",
                 "Leave `forget_ratio`, `forget_count`, `forget` and `stream` out; `set` poison.nodes=N says how many.",
             )
         if self.forget_kind == "feature" and "poison.edges" in self.set:
             raise UsageError("`set` poison.edges: injected features have no edges.", "Leave it out.")
-        return settings.poison(self.set)
+        found = settings.poison(self.set)
+        kinds = {None: ("node", "feature"), "label": ("node",), "edge": ("edge",)}[found.manipulation]
+        if self.forget_kind not in kinds:
+            raise UsageError(
+                f"`protocol` poison forgets what it injects or manipulates: {kinds[0]}s, not {self.forget_kind}s.",
+                f"Use `forget_kind` {kinds[0]}; `set` poison.manipulation=edge is for edges.",
+            )
+        return found
 
     def base_seed(self) -> int:
         """Return the seed that every other one is derived from."""

@@ -76,8 +76,8 @@ class RunOptions:
     )
     protocol: Literal["www24", "poison", "tuned"] = option(
         "www24",
-        "Forget training nodes, with one recipe for all methods; poison: wrong nodes, which are injected first; tuned:"
-        " as www24, with the values that `tune` chose for each method.",
+        "Forget training nodes, with one recipe for all methods; poison: wrong nodes, features, labels or edges, which"
+        " are made first; tuned: as www24, with the values that `tune` chose for each method.",
     )
     tuned: Path | None = option(
         None, "Tuned values for --protocol tuned.", metavar="FILE", shown="those of the package"
@@ -126,7 +126,7 @@ class RunOptions:
     )
     set: dict[str, Any] = option(
         {},
-        "training.lr, .weight_decay or .fanouts, model.PARAMETER, poison.nodes, poison.edges or seed.",
+        "training.lr, .weight_decay or .fanouts, model.PARAMETER, poison.nodes, .edges, .manipulation or .known, seed.",
         metavar="KEY=VALUE",
         reads="assignments",
     )

@@ -26,7 +26,7 @@ from unlearnbench.measure.digests import (
     relative_change,
 )
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
-from unlearnbench.metrics.scoring import Scores, moments_after, one_class_notes, score
+from unlearnbench.metrics.scoring import Scores, class_accuracies, moments_after, one_class_notes, score
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell
@@ -91,6 +91,8 @@ def score_arrays(
     keys = [name.split("/") for name in arrays if name.count("/") == 2]
     answers = {(moment, part, view): torch.from_numpy(arrays[f"{moment}/{part}/{view}"]) for moment, part, view in keys}
     scores, problems = score(answers, labels, metrics)
+    if data.affected is not None and metrics:
+        scores |= class_accuracies(answers, labels, data.affected)
     return scores, [*one_class_notes(answers, labels), *problems]
 
 
@@ -263,11 +265,13 @@ def _clean_answers(
 ) -> dict[tuple[str, str, str], Tensor]:
     """Predict with the method trained on the clean graph, with the cell's own seed and with another.
 
-    `clean` are the predictions where nothing was injected; in place of injected features there are zeros.
+    `clean` are the predictions where nothing was wrong, without injected or mislabelled nodes and spurious edges; in
+    place of injected features there are zeros.
     `fresh` are those of training from scratch after the request, the partition included, with another seed.
     """
     assert data.clean is not None
-    graph = data.graph if data.request.kind == "node" else data.request.apply(data.graph)
+    assert data.wrong is not None
+    graph = data.graph if data.wrong.kind == "node" else data.wrong.apply(data.graph)
     answers: dict[tuple[str, str, str], Tensor] = {}
     seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
     for moment, chosen in (("clean", seed), ("fresh", seeds.seed(seed, "fresh"))):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from unlearnbench.errors import UsageError, nearest
-from unlearnbench.protocol.poison import Poison
+from unlearnbench.protocol.poison import Manipulation, Poison
 from unlearnbench.task import Training
 
 _TRAINING = {"lr": float, "weight_decay": float, "epochs": int, "batch_size": int, "fanouts": tuple}
-_POISON = ("poison.nodes", "poison.edges")
+_POISON = ("poison.nodes", "poison.edges", "poison.manipulation", "poison.known")
+# Fewer of a graph's own thousands would do no harm.
+_SPURIOUS_EDGES = 1000
 
 
 def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, batch_size: int | None) -> Training:
@@ -44,19 +46,33 @@ def training(given: Mapping[str, Any], *, one_by_one: bool, epochs: int | None, 
 
 
 def poison(given: Mapping[str, Any]) -> Poison:
-    """Return what is injected.
+    """Return what is made wrong.
 
     Raises:
         UsageError: No setting of the poison, or a value out of range.
     """
-    counts = {}
+    values: dict[str, Any] = {}
     for key, value in _of_poison(given).items():
         if key not in _POISON:
             raise unknown_setting(key, list(_POISON))
-        number = counts[key.partition(".")[2]] = _number(key, value, int)
-        if number < 1:
+        name = key.partition(".")[2]
+        if name == "manipulation":
+            values[name] = _manipulation(key, value)
+            continue
+        number = values[name] = _number(key, value, float if name == "known" else int)
+        if number <= 0:
             raise UsageError(f"`set` {key}={value}: out of range.", "Give a positive number.")
-    return Poison(**counts)
+        if name == "known" and number > 1:
+            raise UsageError(f"`set` {key}={value}: out of range.", "Give a share of at most 1; 25 % is 0.25.")
+    unused = {"label": "edges", "edge": "nodes"}.get(values.get("manipulation", ""))
+    if unused in values:
+        raise UsageError(
+            f"`set` poison.{unused}: nothing is said of {unused} where {values['manipulation']}s are manipulated.",
+            "Leave it out.",
+        )
+    if unused == "nodes":
+        values.setdefault("edges", _SPURIOUS_EDGES)
+    return Poison(**values)
 
 
 def check_no_poison(given: Mapping[str, Any]) -> None:
@@ -86,6 +102,13 @@ def unknown_setting(key: str, known: list[str]) -> UsageError:
 
 def _of_poison(given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if key.partition(".")[0] == "poison"}
+
+
+def _manipulation(key: str, value: Any) -> str:
+    known = get_args(Manipulation)
+    if value not in known:
+        raise UsageError(f"`set` {key}={value}: unknown.", f"Give one of: {', '.join(known)}.")
+    return str(value)
 
 
 def _fanouts(key: str, value: Any) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """What methods are built from: their base classes, partitioning, aggregation, influence steps and smoothing."""
 
 from unlearnbench.graph.neighbours import hop_distance, neighbour_weights, neighbours, row_entries, row_starts
+from unlearnbench.unlearning import logistic
 from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
 from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 from unlearnbench.unlearning.importance import importance
@@ -8,12 +9,14 @@ from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influe
 from unlearnbench.unlearning.linear import (
     LINEAR_MODEL,
     Normalisation,
+    averaging,
     changed_rows,
     conjugate_gradients,
     minimised,
     propagated,
     propagation_steps,
     softmax_regression,
+    unit_rows,
 )
 from unlearnbench.unlearning.neumann import conjugate
 from unlearnbench.unlearning.partitioning import (
@@ -44,6 +47,7 @@ __all__ = [
     "add",
     "assign_by_nodes",
     "assign_by_pairs",
+    "averaging",
     "changed_rows",
     "conjugate",
     "conjugate_gradients",
@@ -51,6 +55,7 @@ __all__ = [
     "importance",
     "influence_step",
     "log_of_mean",
+    "logistic",
     "minimised",
     "neighbour_weights",
     "neighbours",
@@ -62,4 +67,5 @@ __all__ = [
     "shard_bounds",
     "smooth",
     "softmax_regression",
+    "unit_rows",
 ]

@@ -8,11 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import add_remaining_self_loops, degree
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import sparse
-from unlearnbench.gnn.matrices import weighted_degree
+from unlearnbench.gnn.matrices import weighted_degree, with_loops
 from unlearnbench.graph import Graph
 from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
@@ -48,31 +47,48 @@ def propagated(graph: Graph, steps: int, normalisation: Normalisation, at: Tenso
         at: int64 [m], positions of the nodes whose rows are wanted; only nodes within `steps` of them are
             computed. None: all.
     """
-    own = None if graph.edge_weight is None else graph.edge_weight.to(torch.float64)
-    edges, own = add_remaining_self_loops(graph.edge_index, own, fill_value=1.0, num_nodes=graph.num_nodes)
+    edges, weight = averaging(graph, normalisation)
     source, target = edges
-    if own is None:
-        count = degree(target, graph.num_nodes, dtype=torch.float64)
-    else:
-        count = weighted_degree(target, graph.num_nodes, own)
-    weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
-    weight = weight if own is None else weight * own
     if at is None:
         x = graph.x
     else:
-        wanted = torch.zeros_like(count, dtype=torch.bool)
+        wanted = torch.zeros_like(graph.ids, dtype=torch.bool)
         wanted[at] = True
         near = hop_distance(edges.flip(0), wanted, steps, directed=True) <= steps
         nodes, inside = torch.nonzero(near)[:, 0], near[source] & near[target]
         place = torch.cumsum(near, dim=0) - 1
         edges, weight, at = place[edges[:, inside]], weight[inside], place[at]
         x = graph.x[nodes] if graph.sparse_rows is None else graph.sparse_rows.take(nodes).dense()
-    x = x.to(torch.float64)
-    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    rows = unit_rows(x)
     matrix = sparse.from_edges(edges, len(x), weight)
     for _ in range(steps):
         rows = matrix @ rows
     return rows if at is None else rows[at]
+
+
+def averaging(graph: Graph, normalisation: Normalisation) -> tuple[Tensor, Tensor]:
+    """Return the edges of a propagation, with a self-loop for every node, and their weights: [2, E] and float64 [E].
+
+    Args:
+        graph: Weights of edges count as in `propagated`.
+        normalisation: As in `propagated`; with `mean` the weights of the edges to a node sum to 1.
+    """
+    own = None if graph.edge_weight is None else graph.edge_weight.to(torch.float64)
+    edges, own = with_loops(graph.edge_index, graph.num_nodes, own)
+    source, target = edges
+    if own is None:
+        count = torch.bincount(target, minlength=graph.num_nodes).to(torch.float64)
+    else:
+        count = weighted_degree(target, graph.num_nodes, own)
+    weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()
+    return edges, weight if own is None else weight * own
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Scale every row to length 1, but rows of zeros: float64 [n, F]."""
+    x = x.to(torch.float64)
+    rows: Tensor = x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    return rows
 
 
 def changed_rows(graph: Graph, request: Request, steps: int, normalisation: Normalisation) -> Tensor:

@@ -87,6 +87,7 @@ class Sharded(Unlearner):
         with task.phase("partition"):
             self._shard = self._given(task) if "partition" in task.given else self._computed(task)
             self._ids = task.graph.ids.clone()
+            self.prepare(task)
         with task.phase("train"):
             self._networks = blank_networks(task, self.num_shards)
             self._train(task, range(self.num_shards))
@@ -105,6 +106,12 @@ class Sharded(Unlearner):
             self._train(retained, hit)
         with retained.phase("aggregate"):
             self._fit_aggregator(retained)
+
+    def prepare(self, task: Task) -> None:
+        """Do what a subclass has to do between the partition and the training of its members: here nothing.
+
+        `kept()` already holds the partition.
+        """
 
     def locate(self, request: Request, retained: Task) -> list[int]:
         """Return the shards whose members saw part of the request, and release its nodes.

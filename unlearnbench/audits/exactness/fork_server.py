@@ -20,9 +20,7 @@ from typing import IO, Any
 
 import torch
 
-import unlearnbench.audits.exactness.trials
-import unlearnbench.audits.streams.serving
-import unlearnbench.datasets.digits  # noqa: F401 - imported once for all forks, with what scikit-learn needs
+import unlearnbench.audits.streams.serving  # noqa: F401 - imported once for all forks, with what all runs need
 from unlearnbench.audits.exactness import copies
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.running.process_guard import seeded_process_state
@@ -41,6 +39,8 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     steady_allocator()
+    # Torch imports its compiler where an optimiser is made, which takes a second: once, not in every fork.
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)
     while line := calls.readline():
         folder = Path(os.fsdecode(line.rstrip(b"\n")))
         if not _CAN_FORK:

@@ -39,7 +39,7 @@ PHASE_SECONDS = {
     "full_predict_seconds": ("predict-full",),
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
-AMOUNTS = ("ratio", "count", "injected", "ids")
+AMOUNTS = ("ratio", "count", "injected", "manipulated", "ids")
 """What of a request says how much is forgotten."""
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
 _MEMBER = re.compile("train/member-([0-9]+)")
@@ -171,6 +171,8 @@ def shown_forget(forget: Mapping[str, Any]) -> str:
     """Describe in a few words what is forgotten."""
     if "stream" in forget:
         return f"{forget['stream']} times {shown_forget({k: v for k, v in forget.items() if k != 'stream'})}"
+    if "known" in forget:
+        return f"{100 * forget['known']:g} % of {shown_forget({k: v for k, v in forget.items() if k != 'known'})}"
     if forget.get("kind") == "feature" and len(forget) == 2 and forget.keys() & set(AMOUNTS):
         if any(isinstance(one, list) for one in forget.get("ids", [])):
             return _counted(len(forget["ids"]), "named ", "feature value")
@@ -183,6 +185,10 @@ def shown_forget(forget: Mapping[str, Any]) -> str:
         return _counted(forget["count"], "", forget["kind"])
     if set(forget) == {"kind", "injected"}:
         return _counted(forget["injected"], "injected ", forget["kind"])
+    if set(forget) == {"kind", "manipulated"}:
+        return _counted(
+            forget["manipulated"], "spurious " if forget["kind"] == "edge" else "mislabelled ", forget["kind"]
+        )
     if set(forget) == {"kind", "ids"}:
         return _counted(len(forget["ids"]), "named ", forget["kind"])
     return canonical(forget)

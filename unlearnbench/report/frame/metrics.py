@@ -18,6 +18,8 @@ _NAMES = {
     "f1_macro": ("macro-F1", "Macro-F1"),
     "roc_auc": ("AUC", "ROC AUC"),
     "average_precision": ("AP", "Average precision"),
+    "accuracy_affected": ("affected accuracy", "Accuracy on affected classes"),
+    "accuracy_remaining": ("remaining accuracy", "Accuracy on remaining classes"),
 }
 _ALIASES = {"micro_f1": MICRO_F1, "macro_f1": "f1_macro"}
 _OTHER = {*TEXT, *NUMBERS, *TRUTHS, "repetition", "seed", "threads", "row"}

@@ -83,7 +83,7 @@ def _protocol(protocol: dict[str, Any]) -> Iterator[str]:
             yield f"--forget-{name} {value}"
         elif name == "stream":
             yield f"--stream {value}"
-        elif name != "injected":
+        elif name not in ("injected", "manipulated", "known"):
             raise _UnwrittenError
     for name, value in protocol.get("poison", {}).items():
         yield f"--set poison.{name}={value}"

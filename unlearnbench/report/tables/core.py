@@ -9,6 +9,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.tables.audits import audit_tables
 from unlearnbench.report.tables.columns import MEMORY, SUMMARY, TIME, UTILITY, VALIDATION
 from unlearnbench.report.tables.comparison import ComparisonTable
+from unlearnbench.report.tables.corrective import corrective_tables
 from unlearnbench.report.tables.cost import cost_tables
 from unlearnbench.report.tables.datasets import dataset_tables
 from unlearnbench.report.tables.equivalence import EquivalenceTable
@@ -51,6 +52,7 @@ SCORED = tuple(name for name in EVERY_GROUP if name not in ("time", "memory"))
 
 summary, utility, time, memory, validation, comparison, equivalence = map(_one_each, EVERY_GROUP.values())
 poison = by_group(poison_tables)
+corrective = by_group(corrective_tables)
 factorial = by_group(factorial_tables)
 stream = by_group(stream_tables)
 

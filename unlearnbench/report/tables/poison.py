@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,16 @@ def poison_tables(name: str, averages: Aggregate) -> list[Table]:
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, tuple(_notes(averages)))]
 
 
+def wrong_things(averages: Aggregate) -> tuple[str, str]:
+    """Name what is wrong in the data of a group, and what of it is requested to be forgotten."""
+    protocol = json.loads(averages.group.facets["protocol_config"])
+    poison = protocol["poison"]
+    injected = "injected features" if protocol["forget"]["kind"] == "feature" else "injected nodes"
+    wrong = {"label": "mislabelled nodes", "edge": "spurious edges"}.get(poison.get("manipulation"), injected)
+    known = poison.get("known", 1)
+    return wrong, "them" if known == 1 else f"the {100 * known:g} % of them that are known"
+
+
 def _moments(averages: Aggregate, row: str, view: str) -> dict[str, list[float]]:
     """List micro-F1 at each moment over the repetitions that have them all."""
     cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["view"] == view)]
@@ -98,9 +109,9 @@ def _notes(averages: Aggregate) -> Iterator[str]:
         f"n: repetitions of {averages.group.units} with status ok, mean ± sample standard deviation (none for n = 1);"
         " micro-F1 on the test nodes."
     )
-    what = "features" if "features" in averages.group.facets["forget"] else "nodes"
+    wrong, known = wrong_things(averages)
     yield (
-        f"clean: trained without the injected {what}; poisoned: trained with them; unlearned: after forgetting them,"
+        f"clean: trained without the {wrong}; poisoned: trained with them; unlearned: after forgetting {known},"
         " with the partition they took part in; fresh: trained anew without them by other chance, on a partition of its"
         " own."
     )

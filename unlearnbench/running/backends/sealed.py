@@ -28,6 +28,7 @@ def seal(data: RepetitionData) -> bytes:
         "requests": [[request.ids, request.kind] for request in data.requests],
         "setting": data.setting,
         "clean": data.clean,
+        "wrong": None if data.wrong is None else [data.wrong.ids, data.wrong.kind],
     }
     content = io.BytesIO()
     torch.save(plain, content)
@@ -43,4 +44,5 @@ def unseal(content: bytes) -> RepetitionData:
     if rows is not None:
         graph.__dict__["sparse_rows"] = rows
     requests = [Request(*one) for one in plain["requests"]]
-    return RepetitionData(graph, Split(*plain["split"]), requests, plain["setting"], plain["clean"])
+    wrong = None if plain["wrong"] is None else Request(*plain["wrong"])
+    return RepetitionData(graph, Split(*plain["split"]), requests, plain["setting"], plain["clean"], wrong)

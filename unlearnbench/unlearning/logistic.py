@@ -1,4 +1,4 @@
-"""One logistic regression per class, with a penalty and a random linear term: gradient, Hessian, optimum.
+"""One logistic regression per class, with a penalty and a random linear term: gradient, Hessian, optimum, budget.
 
 The loss of weights W [F, C] is the sum over nodes i and classes c of -log sigmoid(y_ic z_i w_c), plus
 n * lam / 2 times the square of W, plus the sum of B * W. Labels y_ic are 1 for the node's class, else
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.unlearning import conjugate_gradients, minimised
+from unlearnbench.unlearning.linear import conjugate_gradients, minimised
 
 # Lipschitz constants of the second derivative of -log sigmoid, s (1 - s): the paper's, and the least one.
 GAMMA = {"paper": 0.25, "tight": 1 / (6 * math.sqrt(3))}
