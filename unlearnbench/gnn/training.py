@@ -20,6 +20,7 @@ from unlearnbench.gnn.models import Model, Stack, StackedModel
 from unlearnbench.gnn.networks import Networks
 from unlearnbench.gnn.plain_module import OneRowError, PlainStack
 from unlearnbench.gnn.sampling import NeighbourSampler
+from unlearnbench.gnn.trained import training_key
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training
 from unlearnbench.task.training import AfterEpoch
@@ -174,7 +175,11 @@ def _laid_out(gradient: Tensor, parameter: Tensor) -> Tensor:
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
     """Return S networks of the task's model with all parameters zero."""
-    make = _maker(task, task.graph)
+    return _blank(task, task.graph, num_networks)
+
+
+def _blank(task: Task, graph: Graph, num_networks: int) -> Networks:
+    make = _maker(task, graph)
     return Networks(make, make(num_networks), num_networks)
 
 
@@ -204,11 +209,35 @@ def train_networks(
         step: Number of this training in a sequence; different steps draw different dropout.
     """
     start = start or {}
+    # On CUDA the bits of a network depend on those trained with it.
+    if task.trained is None or task.device.type == "cuda":
+        return _train_all(task, graphs, names, role, start, step)
+    keys = [training_key(task, *one, role, start, step) for one in zip(graphs, names, strict=True)]
+    missing = [place for place, key in enumerate(keys) if key not in task.trained]
+    if missing:
+        chosen = [graphs[place] for place in missing], [names[place] for place in missing]
+        networks = _train_all(task, *chosen, role, start, step)
+        task.trained.update({keys[place]: networks.state(at) for at, place in enumerate(missing)})
+        if len(missing) == len(graphs):
+            return networks
+    networks = _blank(task, graphs[0], len(graphs))
+    for place, key in enumerate(keys):
+        networks.put(place, task.trained[key])
+    return networks
+
+
+def _train_all(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str,
+    start: Mapping[int, Mapping[str, Tensor]],
+    step: int,
+) -> Networks:
     groups = _groups(task.training, graphs)
     if len(groups) == 1:
         return _train_lockstep(task, graphs, names, role, start, step)
-    make = _maker(task, graphs[0])
-    networks = Networks(make, make(len(graphs)), len(graphs))
+    networks = _blank(task, graphs[0], len(graphs))
     for places in groups:
         phase = task.phase(f"{role}-{names[places[0]]:03d}") if task.training.one_by_one else nullcontext()
         chosen = [graphs[place] for place in places], [names[place] for place in places]
