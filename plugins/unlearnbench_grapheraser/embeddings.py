@@ -7,10 +7,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench import Task, UnlearnbenchError, train_networks
-from unlearnbench.gnn import sparse
+from unlearnbench.gnn import normalised, sparse
 
 Embedding = Literal["propagated", "logits", "hidden"]
 Product = Callable[[Tensor], Tensor]
@@ -75,8 +74,7 @@ def propagated(
     Returns:
         float32 [n, min(components, n, F)].
     """
-    index, weight = gcn_norm(edge_index, edge_weight, num_nodes=x.shape[0], dtype=x.dtype)
-    adjacency = sparse.from_edges(index, x.shape[0], weight)
+    adjacency = normalised(edge_index, x.shape[0], edge_weight)
     backward = adjacency.t()
     if sparse.is_sparse_enough(x):
         features = sparse.from_dense(x)

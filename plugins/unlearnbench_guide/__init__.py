@@ -32,5 +32,5 @@ def register_unlearners(register: Register) -> None:
         "guide",
         "unlearnbench_guide.method:Guide",
         summary="Retrains the shards hit: fair spectral shards, repaired cut edges, weights by similarity.",
-        look=("#7A3B00", "down"),
+        look=("#7A3B00", "up"),
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from unlearnbench.gnn import sparse
+from unlearnbench.gnn import normalised
 from unlearnbench.unlearning import hop_distance
 
 # Start and increment of the threshold.
@@ -40,8 +39,7 @@ def similarity(x: Tensor, edge_index: Tensor, gone: Tensor, hops: int, edge_weig
     Returns:
         float [n], cosines.
     """
-    edges, weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=torch.float32)
-    adjacency = sparse.from_edges(edges, x.shape[0], weight)
+    adjacency = normalised(edge_index, x.shape[0], edge_weight)
     here, there = x, flipped(x, gone)
     for _ in range(hops):
         here, there = adjacency @ here, adjacency @ there

@@ -12,5 +12,5 @@ def register_unlearners(register: Register) -> None:
         "scalegun",
         "unlearnbench_scalegun.method:ScaleGun",
         summary="Certified as cgu; propagated features are updated locally and lazily.",
-        look=("#225522", "square"),
+        look=("#225522", "left"),
     )

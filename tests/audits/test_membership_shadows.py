@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from audit_samples import toy_subject
 
-from unlearnbench.audits.membership.shadows import confidence, draw_presence, neighbours_of, presence, run_shadows
+from unlearnbench.audits.membership.shadows import (
+    Shadows,
+    confidence,
+    draw_presence,
+    neighbours_of,
+    presence,
+    run_references,
+    run_shadows,
+)
+from unlearnbench.audits.subject import Memory, Subject
+from unlearnbench.gnn import training
 from unlearnbench.protocol import Request
 from unlearnbench.task import View
 
@@ -83,3 +96,36 @@ def test_pipelines_with_all_or_none_of_the_nodes_run_too() -> None:
     found = run_shadows(subject, subject.cell.method, extremes, View.FULL)
     assert bool(torch.isfinite(found.unlearned["own"]).all())
     assert torch.equal(found.noop["own"][1], found.unlearned["own"][1])
+
+
+def test_pipelines_of_references_are_those_of_each_alone_and_train_no_network_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names, made = ("retrain", "retrain-leak[k=0.5]", "over-forget"), []
+    original = training._train_all
+    monkeypatch.setattr(training, "_train_all", lambda *given: made.append(1) or original(*given))
+    subject = toy_subject("scrub", ratio=0.2)
+    present = presence(subject, 16)[:2]
+    found = run_references(subject, names, present, View.SHARD)
+    # Of each pipeline the network before the request, Retrain's after it, and that of the leak.
+    assert len(made) == 2 * 3
+    for name in names:
+        alone = run_shadows(toy_subject("scrub", ratio=0.2), subject.find(name), present, View.SHARD)
+        for what in ("own", "neighbours"):
+            assert torch.equal(found[name].unlearned[what], alone.unlearned[what])
+            assert name != "retrain" or torch.equal(found[name].noop[what], alone.noop[what])
+    assert found["over-forget"].noop == {}
+
+
+def test_cells_in_processes_of_their_own_share_the_pipelines_of_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pipelines() -> Shadows:
+        # As in another process: only the folder is shared.
+        subject = replace(toy_subject("scrub", ratio=0.2), memory=Memory(tmp_path))
+        return run_references(subject, ("retrain",), presence(subject, 16)[:2], View.SHARD)["retrain"]
+
+    found = pipelines()
+    monkeypatch.setattr(Subject, "fit", None)
+    assert torch.equal(found.unlearned["own"], pipelines().unlearned["own"])
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".pt", ".pt"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
+import numpy as np
 import pytest
 import remembering_methods as remembering
 import torch
@@ -40,13 +42,13 @@ class Erratic(wrong.Linear):
 
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
-    methods = [wrong.NoopThatClaims, remembering.PostponesTheThird, wrong.Linear, Erratic]
+    methods = [wrong.NoopThatClaims, remembering.PostponesTheThird, wrong.Linear, Erratic, remembering.TrainsByChance]
     plugin: Any = FakePoint("planted", plugin_of(unlearners=methods))
     return load_catalogue(entry_points=[*entry_points(group="unlearnbench"), plugin])
 
 
-def audited(method: str, catalogue: Catalogue, forget: float = 0.1, requests: int = 3) -> Finding:
-    with runs_here():
+def audited(method: str, catalogue: Catalogue, forget: float = 0.1, requests: int = 3, apart: bool = False) -> Finding:
+    with contextlib.nullcontext() if apart else runs_here():
         subject = toy_subject(method, forget=forget, epochs=2, catalogue=catalogue)
         return Streams(Streams.Params(requests=requests, runs=2)).examine(subject)
 
@@ -94,6 +96,22 @@ def test_a_method_that_is_not_exact_is_compared_and_not_refuted(catalogue: Catal
 
 def test_a_method_whose_runs_differ_is_not_judged(catalogue: Catalogue) -> None:
     finding = audited("erratic", catalogue)
+    assert (finding.verdict, finding.details["claim_holds"]) == ("cannot tell", None)
+
+
+@pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=3]", "postpones-the-third"])
+def test_copies_of_one_training_find_what_trainings_of_their_own_find(method: str, catalogue: Catalogue) -> None:
+    together, alone = (audited(method, catalogue, requests=4, apart=apart) for apart in (True, False))
+    assert (together.verdict, together.scores, together.notes) == (alone.verdict, alone.scores, alone.notes)
+    assert together.details == alone.details
+    assert together.arrays.keys() == alone.arrays.keys()
+    assert all(np.array_equal(values, alone.arrays[name]) for name, values in together.arrays.items())
+    for name, stream in together.measured.items():
+        assert min(stream["seconds"] + stream["peak_rss_mib"] + stream["retrain_seconds"]) > 0, name
+
+
+def test_a_stream_is_not_compared_with_a_copy_of_its_own_training(catalogue: Catalogue) -> None:
+    finding = audited("trains-by-chance", catalogue, apart=True)
     assert (finding.verdict, finding.details["claim_holds"]) == ("cannot tell", None)
 
 

@@ -34,6 +34,7 @@ from graph_samples import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from torch_geometric.datasets import Amazon, Planetoid
 
 from unlearnbench.datasets import pyg, raw
@@ -666,6 +667,9 @@ def test_digits_need_no_files(tmp_path: Path) -> None:
     assert torch.bincount(graph.edge_index[0]).min() >= 5
     assert [int(graph.x.min()), int(graph.x.max())] == [0, 16]
     assert torch.equal(graph.ids, torch.arange(1797))
+    pixels, labels = load_digits(return_X_y=True)
+    assert graph.x.tolist() == pixels.tolist()
+    assert graph.y.tolist() == labels.tolist()
     assert graph.checksum() == Digits().load(tmp_path).checksum()
 
 

@@ -65,6 +65,27 @@ def test_every_built_in_class_is_imported_without_add_ons_and_without_a_look_at_
     assert absent == 0
 
 
+# What takes a second or more to import and is of no use to a first run.
+FIRST_RUN = """
+import sys
+from unlearnbench import cli
+
+code = 0
+try:
+    cli.main(["run", "--methods", "sisa,tally", "--epochs", "1", "--repetitions", "1", "--out", "runs"])
+except SystemExit as end:
+    code = end.code
+heavy = {"torch_geometric", "torch._dynamo", "sklearn", "scipy.stats", "matplotlib", "optuna", "sympy"}
+print(code, sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_on_digits_imports_nothing_large_but_torch_and_pandas() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_RUN], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
 def test_what_a_built_in_component_needs_beyond_that_is_one_partitioner() -> None:
     catalogue = load_catalogue(only=["unlearnbench"])
     entries = [entry for kind in hookspecs.KINDS for entry in catalogue.all(kind)]

@@ -15,7 +15,12 @@ from plugin_samples import Write
 
 from unlearnbench.graph import Graph
 from unlearnbench.protocol.poison import Poison
+from unlearnbench.registry.loading import load_catalogue
+from unlearnbench.running.backends.processes import order_of
 from unlearnbench.running.backends.sealed import seal, unseal
+from unlearnbench.running.cell import Cell
+from unlearnbench.running.config import make_config
+from unlearnbench.running.plan import make_plan
 from unlearnbench.running.runner import cell_data, run_cell, run_unscored, score_arrays
 
 pytestmark = pytest.mark.slow
@@ -134,3 +139,13 @@ def test_runs_of_our_methods_are_the_same_with_and_without_isolation(command: An
     for place, record in here.items():
         for field in ("key", "status", "metrics", "digests", "counts", "requests", "partition"):
             assert getattr(record, field) == getattr(apart[place], field), (place, field)
+
+
+def test_only_methods_of_this_distribution_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_config({"methods": ["retrain"], "datasets": ["digits"], "out": tmp_path, "device": "cpu"})
+    plan = make_plan(config, load_catalogue())
+    cell = plan.cells[0]
+    assert order_of(plan, cell, shared=tmp_path).shared == str(tmp_path)
+    assert order_of(plan, cell).shared is None
+    monkeypatch.setattr(Cell, "runs_foreign_code", lambda self: True)
+    assert order_of(plan, cell, shared=tmp_path).shared is None

@@ -23,7 +23,7 @@ from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.running import plan as planning
 
 SEED = int(os.environ.get("UNLEARNBENCH_FUZZ_SEED") or 0)
-IN_ALL = int(os.environ.get("UNLEARNBENCH_FUZZ") or 2000)
+IN_ALL = int(os.environ.get("UNLEARNBENCH_FUZZ") or 400)
 SHRINK = "UNLEARNBENCH_FUZZ_RAW" not in os.environ
 # What became of the examples of each test, for the line at the end.
 COUNTS: Counter[str] = Counter()

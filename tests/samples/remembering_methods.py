@@ -211,6 +211,23 @@ class AnswersAsBefore(Linear):
         return torch.tensor(self._asked[key])
 
 
+class TrainsByChance(Linear):
+    """Draws in training from a generator that no seed sets."""
+
+    name = "trains-by-chance"
+
+    def fit(self, task):
+        super().fit(task)
+        with torch.no_grad():
+            self._weight += torch.rand(1, generator=torch.Generator().manual_seed(torch.seed()))
+
+    def unlearn(self, request, retained):
+        chance = self._weight.detach().clone()
+        super().unlearn(request, retained)
+        with torch.no_grad():
+            self._weight += chance
+
+
 HONEST = [CachesByContent, CachesInFiles]
 DISHONEST = [
     *(Remembers, RemembersInFiles, RemembersForLater, MovesANode, SeedsByHowMany, OneShardOfEdges, OneShardOfFeatures),

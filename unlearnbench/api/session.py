@@ -6,11 +6,10 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from torch_geometric.data import Data
-
 from unlearnbench.api.own_network import is_network, model_of
 from unlearnbench.component import Component
 from unlearnbench.datasets.own.held import hold
+from unlearnbench.datasets.own.reading import is_pyg_data
 from unlearnbench.errors import UsageError
 from unlearnbench.hookspecs import KINDS, SESSION
 from unlearnbench.registry import session
@@ -84,4 +83,4 @@ def names_of(things: Any, kind: str) -> Any:
 
 def is_data(thing: Any) -> bool:
     """Whether it is a graph as `task_from_data` takes it."""
-    return isinstance(thing, Data) or (isinstance(thing, Mapping) and "edge_index" in thing)
+    return is_pyg_data(thing) or (isinstance(thing, Mapping) and "edge_index" in thing)

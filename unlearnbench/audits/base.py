@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import NDArray
@@ -113,9 +114,14 @@ class Audit(Component, ABC):
         return 0.0
 
     @staticmethod
-    def auditor(catalogue: Catalogue) -> Compute:
-        """Return the function that computes the record of a cell with an audit; consecutive cells share predictions."""
-        memory = Memory()
+    def auditor(catalogue: Catalogue, folder: Path | None = None) -> Compute:
+        """Return the function that computes the record of a cell with an audit; consecutive cells share predictions.
+
+        Args:
+            catalogue: Where references and controls are found.
+            folder: As in `Memory`.
+        """
+        memory = Memory(folder)
         last: list[str] = []
 
         def compute(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -19,13 +23,19 @@ from unlearnbench.task import Query, Task, Training, View, make_query, surroundi
 from unlearnbench.unlearning import Unlearner
 
 Kept = TypeVar("Kept")
+Trained = MutableMapping[str, Mapping[str, Tensor]]
 
 
 class Memory:
-    """Keeps what several cells of a run of audits share, above all predictions of retrained references."""
+    """Keeps what several cells of a run of audits share, above all predictions of retrained references.
 
-    def __init__(self) -> None:
+    Args:
+        folder: Where cells in processes of their own leave such values for each other; None: nowhere.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
         self._held: dict[str, Any] = {}
+        self._folder = folder
 
     def get(self, key: Any, make: Callable[[], Kept]) -> Kept:
         """Return the value for a key of plain values; compute it first if it is missing."""
@@ -34,6 +44,27 @@ class Memory:
             self._held[text] = make()
         value: Kept = self._held[text]
         return value
+
+    def get_plain(self, key: Any, make: Callable[[], Kept]) -> Kept:
+        """As `get`, for tensors in dicts and lists, which processes of the same run compute once for all of them."""
+        if self._folder is None:
+            return self.get(key, make)
+        path = self._folder / f"{hashlib.sha256(canonical_json(key).encode()).hexdigest()}.pt"
+
+        def read_or_make() -> Kept:
+            if path.exists():
+                read: Kept = torch.load(path, weights_only=True)
+                return read
+            made = make()
+            # Another process may make it at the same time, with the same bits: the last one stays. Without room
+            # on the disk (torch raises a RuntimeError then) each makes its own.
+            part = path.with_suffix(f".{os.getpid()}")
+            with contextlib.suppress(OSError, RuntimeError):
+                torch.save(made, part)
+                os.replace(part, path)
+            return made
+
+        return self.get(key, read_or_make)
 
     def forget(self) -> None:
         """Release everything: the next cells have another graph or split."""
@@ -89,13 +120,16 @@ class Subject:
         """Retrain, the reference."""
         return self.find("retrain")
 
-    def task(self, run: int = 0, side: str = "", training: Training | None = None) -> Task:
+    def task(
+        self, run: int = 0, side: str = "", training: Training | None = None, trained: Trained | None = None
+    ) -> Task:
         """Return the task of a run, with all training nodes.
 
         Args:
             run: Number of the seed.
             side: Name of the side in a comparison: seeds of different sides are independent.
             training: How networks are trained; default: as in the cell.
+            trained: As in `Task`, for runs that train in part the same.
         """
         cell = self.cell
         seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
@@ -103,7 +137,7 @@ class Subject:
             seed = seeds.seed(seed, "audit", side, run)
         outside = surroundings(self.setting.graph, self.setting.unlabelled, self.device)
         how = training or cell.training
-        return Task(self.train_graph, cell.model, how, self.device, seed, surroundings=outside)
+        return Task(self.train_graph, cell.model, how, self.device, seed, surroundings=outside, trained=trained)
 
     def fit(self, method: Spec, task: Task) -> Unlearner:
         """Build and train a method."""
@@ -150,6 +184,18 @@ class Subject:
             make: Computes it.
         """
         return self.memory.get([self.place(), what], make)
+
+    def remembered_plain(self, what: Any, make: Callable[[], Kept]) -> Kept:
+        """As `remembered`, for tensors in dicts and lists that cells in processes of their own share too.
+
+        Only for what no audited method computes: Retrain and the controls.
+        """
+        return self.memory.get_plain([self.place(), what], make)
+
+    @property
+    def is_of_reference(self) -> bool:
+        """Whether the method under audit is Retrain."""
+        return self.cell.method.canonical() == self.reference.canonical()
 
 
 def log_probabilities(predict: Callable[[Query], Tensor], queries: Mapping[str, Query]) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 import warnings
@@ -273,24 +274,29 @@ def _answer(results: Path, asked: Question, figure: Path | None) -> Answer:
 
 def _write_page_and_figures(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
     """Write the page and the figures, and print their paths."""
-    from unlearnbench.report import load_records
     from unlearnbench.report.figures.figures import check_figures, write_figures
+    from unlearnbench.report.frame.frame import frame_of_runs, read_results
     from unlearnbench.report.page import check_page, write_page
+    from unlearnbench.report.tables.audits import frame_of_audits
 
     if html:
         check_page(html)
     if figures:
         check_figures(figures)
-    frame = _read(load_records, results, wanted)
+    read = read_results(results)
+    frame = _read(lambda path: frame_of_runs(path, *read), results, wanted)
+    every_audit = frame_of_audits(results, *read) if any(record.is_audit for record in read[0]) else None
     if html:
         source = shlex.quote(str(results)) + wanted.options()
-        # Experiments have no audits of their own.
-        audits = _audits(results, replace(wanted, experiment=""))
+        audits = None
+        with contextlib.suppress(NothingMatchedError):
+            # Experiments have no audits of their own.
+            audits = every_audit if every_audit is None else _selected(every_audit, replace(wanted, experiment=""))
         with warnings_as_lines():
             page = write_page(results, frame, audits, html, source)
         print(page)
     if figures:
-        for path in write_figures(frame, figures, _audits(results)):
+        for path in write_figures(frame, figures, every_audit):
             print(str(path))
 
 

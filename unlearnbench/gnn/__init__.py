@@ -2,6 +2,7 @@
 
 from unlearnbench.gnn import sparse
 from unlearnbench.gnn.dropout import Noise
+from unlearnbench.gnn.matrices import normalised
 from unlearnbench.gnn.models import Model, Stack, StackedModel
 from unlearnbench.gnn.networks import Answering, Change, Networks
 from unlearnbench.gnn.sampling import NeighbourSampler
@@ -23,6 +24,7 @@ __all__ = [
     "Stack",
     "StackedModel",
     "blank_networks",
+    "normalised",
     "sparse",
     "train_networks",
 ]

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import sparse
@@ -79,8 +78,33 @@ def normalised(edge_index: Tensor, num_rows: int, edge_weight: Tensor | None = N
     The row of a node without edges is that of the identity. With weights, A holds them and D their sums; a node's
     loop has weight 1, unless it has one of its own.
     """
-    edges, weight = gcn_norm(edge_index, edge_weight, num_rows, dtype=torch.float32)
-    return sparse.from_edges(edges, num_rows, weight)
+    edges, own = with_loops(edge_index, num_rows, edge_weight)
+    source, target = edges
+    weight = torch.ones(edges.shape[1], device=edges.device) if own is None else own
+    scale = weight.new_zeros(num_rows).scatter_add_(0, target, weight).pow_(-0.5)
+    scale.masked_fill_(scale.isinf(), 0)
+    return sparse.from_edges(edges, num_rows, scale[source] * weight * scale[target])
+
+
+def with_loops(edge_index: Tensor, num_rows: int, edge_weight: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    """Give every row exactly one loop, behind the other edges.
+
+    Args:
+        edge_index: int64 [2, E]; loops among them are left out, but their weight counts.
+        num_rows: Rows.
+        edge_weight: float [E] or None. A loop that is new has weight 1; of several at one row, one decides.
+
+    Returns:
+        int64 [2, F] and float [F] or None.
+    """
+    is_loop = edge_index[0] == edge_index[1]
+    loops = torch.arange(num_rows, device=edge_index.device).expand(2, -1)
+    edges = torch.cat([edge_index[:, ~is_loop], loops], dim=1)
+    if edge_weight is None:
+        return edges, None
+    of_loops = edge_weight.new_ones(num_rows)
+    of_loops[edge_index[0, is_loop]] = edge_weight[is_loop]
+    return edges, torch.cat([edge_weight[~is_loop], of_loops])
 
 
 def weighted_degree(end: Tensor, num_rows: int, edge_weight: Tensor) -> Tensor:

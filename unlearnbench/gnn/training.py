@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.adam import adam
 
 from unlearnbench.errors import RefusedError, UsageError
 from unlearnbench.gnn.dropout import Noise
@@ -18,6 +20,7 @@ from unlearnbench.gnn.models import Model, Stack, StackedModel
 from unlearnbench.gnn.networks import Networks
 from unlearnbench.gnn.plain_module import OneRowError, PlainStack
 from unlearnbench.gnn.sampling import NeighbourSampler
+from unlearnbench.gnn.trained import training_key
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task, Training
 from unlearnbench.task.training import AfterEpoch
@@ -82,7 +85,7 @@ def train(
         losses = descent.step(rows if counted is None else rows[counted], labels, share)
         if followed is not None:
             followed.step(losses, sizes)
-    descent.finish()
+    stack.eval()
 
 
 def train_on_batches(
@@ -121,53 +124,62 @@ def train_on_batches(
         if followed is not None:
             followed.step(losses, sizes)
         rows += layout.num_rows
-    descent.finish()
+    stack.eval()
     return rows
 
 
+ADAM: Mapping[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
+"""The defaults of `torch.optim.Adam`."""
+
+
 class _Descent:
-    """Adam on a stack in training."""
+    """Adam on a stack in training.
+
+    The function of torch, not its class `Adam`: making one of those imports torch's compiler, which takes a second.
+    """
 
     def __init__(self, stack: Stack, training: Training) -> None:
-        self._stack = stack.train()
+        self._num_classes = stack.train().num_classes
         self._parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
-        self._optimiser = torch.optim.Adam(
-            self._parameters, lr=training.lr, weight_decay=training.weight_decay, fused=True
-        )
+        self._settings = {**ADAM, "lr": training.lr, "weight_decay": training.weight_decay}
+        self._means = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._squares = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._taken = [torch.zeros((), device=parameter.device) for parameter in self._parameters]
 
     def step(self, rows: Tensor, labels: Tensor, share: Tensor) -> Tensor:
         """Take one step and return the loss of each row: `rows` are logits, `share` are their weights in the loss."""
-        losses = functional.cross_entropy(rows[:, : self._stack.num_classes], labels, reduction="none")
+        losses = functional.cross_entropy(rows[:, : self._num_classes], labels, reduction="none")
         # The gradients are computed, not accumulated: the first layer's is written to the same buffer
         # in every step, and accumulating would copy it.
         gradients = torch.autograd.grad((losses * share).sum(), self._parameters, allow_unused=True)
-        for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = _laid_out(gradient, parameter)
-        self._optimiser.step()
+        state = (self._parameters, gradients, self._means, self._squares, self._taken)
+        reached = [values for values in zip(*state, strict=True) if values[1] is not None]
+        parameters, found, means, squares, taken = map(list, zip(*reached, strict=True))
+        laid_out = list(map(_laid_out, found, parameters))
+        with torch.no_grad():
+            adam(parameters, laid_out, means, squares, [], taken, fused=True, **self._settings)
         return losses.detach()
-
-    def finish(self) -> None:
-        """Release all gradients."""
-        self._stack.eval()
-        for parameter in self._parameters:
-            parameter.grad = None
 
 
 def _shares(counts: Sequence[int], device: torch.device) -> Tensor:
     return torch.cat([torch.full((count,), 1 / count, device=device) for count in counts])
 
 
-def _laid_out(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
+def _laid_out(gradient: Tensor, parameter: Tensor) -> Tensor:
     # Fused Adam assumes that a gradient has its parameter's memory layout: on a CPU it would silently
     # read a transposed one (einsum in a plugin's module may return it) in the wrong order.
-    if gradient is None or gradient.stride() == parameter.stride():
+    if gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
 
 
 def blank_networks(task: Task, num_networks: int) -> Networks:
     """Return S networks of the task's model with all parameters zero."""
-    make = _maker(task, task.graph)
+    return _blank(task, task.graph, num_networks)
+
+
+def _blank(task: Task, graph: Graph, num_networks: int) -> Networks:
+    make = _maker(task, graph)
     return Networks(make, make(num_networks), num_networks)
 
 
@@ -197,11 +209,35 @@ def train_networks(
         step: Number of this training in a sequence; different steps draw different dropout.
     """
     start = start or {}
+    # On CUDA the bits of a network depend on those trained with it.
+    if task.trained is None or task.device.type == "cuda":
+        return _train_all(task, graphs, names, role, start, step)
+    keys = [training_key(task, *one, role, start, step) for one in zip(graphs, names, strict=True)]
+    missing = [place for place, key in enumerate(keys) if key not in task.trained]
+    if missing:
+        chosen = [graphs[place] for place in missing], [names[place] for place in missing]
+        networks = _train_all(task, *chosen, role, start, step)
+        task.trained.update({keys[place]: networks.state(at) for at, place in enumerate(missing)})
+        if len(missing) == len(graphs):
+            return networks
+    networks = _blank(task, graphs[0], len(graphs))
+    for place, key in enumerate(keys):
+        networks.put(place, task.trained[key])
+    return networks
+
+
+def _train_all(
+    task: Task,
+    graphs: Sequence[Graph],
+    names: Sequence[int],
+    role: str,
+    start: Mapping[int, Mapping[str, Tensor]],
+    step: int,
+) -> Networks:
     groups = _groups(task.training, graphs)
     if len(groups) == 1:
         return _train_lockstep(task, graphs, names, role, start, step)
-    make = _maker(task, graphs[0])
-    networks = Networks(make, make(len(graphs)), len(graphs))
+    networks = _blank(task, graphs[0], len(graphs))
     for places in groups:
         phase = task.phase(f"{role}-{names[places[0]]:03d}") if task.training.one_by_one else nullcontext()
         chosen = [graphs[place] for place in places], [names[place] for place in places]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
@@ -98,8 +98,10 @@ class Record(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _make_plain(cls, values: Any) -> Any:
+    def _make_plain(cls, values: Any, info: ValidationInfo) -> Any:
         if not isinstance(values, dict):
+            return values
+        if info.context is OURS and _is_plain(values):
             return values
         notes: list[str] = []
         clean = {name: _plain(value, name, notes) for name, value in values.items()}
@@ -164,6 +166,26 @@ def _lines(plain: Mapping[str, Any]) -> str:
         for name, value in sorted(plain.items())
     )
     return "{" + ",\n ".join(parts) + "}\n"
+
+
+OURS = "nobody else holds the values"
+"""Context of a validation that need not copy them."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `_plain` would return it as it is, as nearly everything that is read: nothing has to be named then."""
+    kind = type(value)
+    if kind is str:
+        return not _UNPRINTABLE.search(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is int:
+        return bool(-(2**63) <= value < 2**63)
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return value is None or kind is bool
 
 
 def _plain(value: Any, where: str, notes: list[str]) -> Any:
@@ -233,7 +255,7 @@ def read_record(path: Path) -> Record:
     # Records from before there were checksums have none.
     has_checksum, checksum = "checksum" in plain, plain.pop("checksum", None)
     try:
-        record = Record.model_validate(plain)
+        record = Record.model_validate(plain, context=OURS)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(item) for item in first["loc"]) or "the record"

@@ -151,7 +151,26 @@ def _loaded(point: EntryPoint) -> Any:
 
 
 def _register(catalogue: Catalogue, name: str, distribution: str, version: str, plugin: Any) -> None:
-    """Call the hooks of one plugin and, if all went well, enter what it announced."""
+    """Enter what one plugin announces, if all goes well."""
+    ours = distribution == FIRST_PARTY and inspect.ismodule(plugin)
+    announced = _OURS.get((plugin, version), ()) if ours else ()
+    for entry in announced:
+        check_free(catalogue, (), entry)
+    announced = announced or _announced(catalogue, name, distribution, version, plugin)
+    if ours:
+        _OURS[plugin, version] = announced
+    for entry in announced:
+        catalogue.entries[entry.kind].setdefault(entry.key, []).append(entry)
+    components = tuple(f"{entry.kind} {entry.key}" for entry in announced)
+    catalogue.plugins.append(PluginStatus(name, distribution, version, "ok", components=components))
+
+
+_OURS: dict[tuple[Any, str], tuple[Entry, ...]] = {}
+"""What modules of our own announced, which is the same every time; another's may depend on anything."""
+
+
+def _announced(catalogue: Catalogue, name: str, distribution: str, version: str, plugin: Any) -> tuple[Entry, ...]:
+    """Call the hooks of a plugin and return the entries it makes."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     try:
@@ -170,10 +189,7 @@ def _register(catalogue: Catalogue, name: str, distribution: str, version: str, 
             return target
 
         getattr(manager.hook, hook)(register=register)
-    for entry in announced:
-        catalogue.entries[entry.kind].setdefault(entry.key, []).append(entry)
-    components = tuple(f"{entry.kind} {entry.key}" for entry in announced)
-    catalogue.plugins.append(PluginStatus(name, distribution, version, "ok", components=components))
+    return tuple(announced)
 
 
 def _check_hook_names(manager: pluggy.PluginManager, plugin: Any) -> None:

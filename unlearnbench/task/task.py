@@ -8,7 +8,7 @@ setting both also hold all other nodes, without labels.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -128,6 +128,8 @@ class Task:
         listener: The harness's clock and counts.
         checkpoints: Where members trained in groups are kept, or trained: see `CheckpointStore`.
         surroundings: All other nodes, without labels; None: the setting is inductive.
+        trained: The parameters of networks that were trained before, by all that a training depends on: an audit
+            makes equal trainings of several runs once. None: every network is trained.
     """
 
     graph: Graph
@@ -139,6 +141,7 @@ class Task:
     listener: Listener = field(default_factory=Silent, repr=False)
     checkpoints: CheckpointStore = field(default_factory=NoCheckpoints, repr=False)
     surroundings: Surroundings | None = field(default=None, repr=False)
+    trained: MutableMapping[str, Mapping[str, Tensor]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # However a task was made: nothing of a node that is gone is left, no edge to its neighbours either.

@@ -8,11 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import add_remaining_self_loops, degree
 
 from unlearnbench.errors import RefusedError
 from unlearnbench.gnn import sparse
-from unlearnbench.gnn.matrices import weighted_degree
+from unlearnbench.gnn.matrices import weighted_degree, with_loops
 from unlearnbench.graph import Graph
 from unlearnbench.graph.neighbours import hop_distance
 from unlearnbench.protocol import Request
@@ -75,10 +74,10 @@ def averaging(graph: Graph, normalisation: Normalisation) -> tuple[Tensor, Tenso
         normalisation: As in `propagated`; with `mean` the weights of the edges to a node sum to 1.
     """
     own = None if graph.edge_weight is None else graph.edge_weight.to(torch.float64)
-    edges, own = add_remaining_self_loops(graph.edge_index, own, fill_value=1.0, num_nodes=graph.num_nodes)
+    edges, own = with_loops(graph.edge_index, graph.num_nodes, own)
     source, target = edges
     if own is None:
-        count = degree(target, graph.num_nodes, dtype=torch.float64)
+        count = torch.bincount(target, minlength=graph.num_nodes).to(torch.float64)
     else:
         count = weighted_degree(target, graph.num_nodes, own)
     weight = 1 / count[target] if normalisation == "mean" else (count[source] * count[target]).rsqrt()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import degree
 
 from unlearnbench.gnn import sparse
 from unlearnbench.gnn.matrices import weighted_degree
@@ -45,7 +44,7 @@ def smooth(
     truth[anchors] = functional.one_hot(anchor_labels, probabilities.shape[1]).to(truth.dtype)
     weight = None if edge_weight is None else edge_weight.to(truth.dtype)
     if weight is None:
-        scale = degree(edge_index[1], len(truth), dtype=truth.dtype).clamp(min=1).rsqrt()
+        scale = torch.bincount(edge_index[1], minlength=len(truth)).to(truth.dtype).clamp(min=1).rsqrt()
     else:
         total = weighted_degree(edge_index[1], len(truth), weight)
         scale = torch.where(total > 0, total, 1.0).rsqrt()

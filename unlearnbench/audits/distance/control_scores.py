@@ -24,7 +24,7 @@ from unlearnbench.audits.distance.measures import (
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST
 from unlearnbench.audits.distance.runs import UnlearnedRun, groups_of, retrained_run, stacked, unlearned_run
 from unlearnbench.audits.gating import NOOP
-from unlearnbench.audits.subject import Subject
+from unlearnbench.audits.subject import Subject, Trained
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.statistics import permutation_test
 from unlearnbench.task import View
@@ -77,7 +77,12 @@ def score_controls(
     retrained, `count` times. `setting` is a name for the seeds. Scores are returned by measure.
     """
     gold = stacked([retrained_run(subject, subject.reference, run, view) for run in range(count)])
-    runs = {name: [unlearned_run(subject, subject.find(name), run, view) for run in range(count)] for name in controls}
+    runs: dict[str, list[UnlearnedRun]] = {name: [] for name in controls}
+    for run in range(count):
+        # Controls with equal seeds begin with the same network, and some train on the same nodes.
+        trained: Trained = {}
+        for name in controls:
+            runs[name].append(unlearned_run(subject, subject.find(name), run, view, trained))
     rng = np.random.default_rng(seeds.seed(subject.cell.seed, "controls", setting, subject.cell.repetition))
     by_measure = {}
     for measure, distance in DISTANCES.items():

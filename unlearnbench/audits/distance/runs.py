@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from unlearnbench.audits.distance.node_groups import FORGOTTEN, TEST, make_groups
-from unlearnbench.audits.subject import RetainedQuery, Subject, log_probabilities
+from unlearnbench.audits.subject import Kept, RetainedQuery, Subject, Trained, log_probabilities
 from unlearnbench.component import Spec
 from unlearnbench.task import Query, View
 
@@ -41,11 +42,21 @@ def groups_of(subject: Subject) -> dict[str, Tensor]:
     )
 
 
-def unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
-    """Train a method on all training nodes, predict, unlearn, and predict again; `run` numbers the seed."""
-    return subject.remembered(
-        ["told", method.canonical(), view.value, run], lambda: _unlearned_run(subject, method, run, view)
-    )
+def unlearned_run(subject: Subject, method: Spec, run: int, view: View, trained: Trained | None = None) -> UnlearnedRun:
+    """Train a method on all training nodes, predict, unlearn, and predict again.
+
+    Args:
+        subject: The cell.
+        method: The method.
+        run: Number of the seed.
+        view: Which graph messages pass over.
+        trained: As in `Task`, for several methods with equal seeds.
+    """
+
+    def make() -> dict[str, Answers]:
+        return vars(_unlearned_run(subject, method, run, view, trained))
+
+    return UnlearnedRun(**_kept(subject, method, ["told", method.canonical(), view.value, run], make))
 
 
 def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answers:
@@ -55,7 +66,14 @@ def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answe
         retained = subject.task(run, WITHOUT).without(subject.request)
         return _ask(subject, subject.fit(method, retained).predict, retained.graph.ids, view)
 
-    return subject.remembered([WITHOUT, method.canonical(), view.value, run], make)
+    return _kept(subject, method, [WITHOUT, method.canonical(), view.value, run], make)
+
+
+def _kept(subject: Subject, method: Spec, what: Any, make: Callable[[], Kept]) -> Kept:
+    """Remember what a run predicts; cells share Retrain's."""
+    if method.canonical() == subject.reference.canonical():
+        return subject.remembered_plain(what, make)
+    return subject.remembered(what, make)
 
 
 def stacked(runs: Sequence[Answers]) -> Answers:
@@ -63,8 +81,8 @@ def stacked(runs: Sequence[Answers]) -> Answers:
     return {group: torch.stack([run[group] for run in runs]) for group in runs[0]}
 
 
-def _unlearned_run(subject: Subject, method: Spec, run: int, view: View) -> UnlearnedRun:
-    task = subject.task(run)
+def _unlearned_run(subject: Subject, method: Spec, run: int, view: View, trained: Trained | None) -> UnlearnedRun:
+    task = subject.task(run, trained=trained)
     everything, left = task.graph.ids, task.without(subject.request).graph.ids
     built = subject.fit(method, task)
     near = {group: ids for group, ids in groups_of(subject).items() if group in (FORGOTTEN, TEST)}

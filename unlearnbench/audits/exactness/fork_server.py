@@ -20,8 +20,8 @@ from typing import IO, Any
 
 import torch
 
-import unlearnbench.audits.exactness.trials
-import unlearnbench.datasets.digits  # noqa: F401 - imported once for all forks, with what scikit-learn needs
+import unlearnbench.audits.streams.serving  # noqa: F401 - imported once for all forks, with what all runs need
+from unlearnbench.audits.exactness import copies
 from unlearnbench.measure.allocator import steady_allocator
 from unlearnbench.running.process_guard import seeded_process_state
 
@@ -39,6 +39,8 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     steady_allocator()
+    # Torch imports its compiler where an optimiser is made, which takes a second: once, not in every fork.
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)
     while line := calls.readline():
         folder = Path(os.fsdecode(line.rstrip(b"\n")))
         if not _CAN_FORK:
@@ -52,7 +54,7 @@ def main() -> None:
 def carry_out(folder: Path) -> None:
     """Make the call that a folder holds, in folders below it, and write there what it returns or raises."""
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    for name in ("home", "tmp", "work"):
+    for name in copies.FOLDERS:
         (folder / name).mkdir()
     for name in _OTHER_HOMES:
         os.environ.pop(name, None)
@@ -62,22 +64,22 @@ def carry_out(folder: Path) -> None:
     os.environ.update({} if settings["python_path"] is None else {"PYTHONPATH": settings["python_path"]})
     tempfile.tempdir = None
     os.chdir(folder / "work")
+    copies.begin(folder)
     sys.path[:] = settings["path"]
     torch.set_num_threads(settings["threads"])
-    answer: dict[str, Any]
+    answer: copies.Answer
     try:
         function, args = pickle.loads((folder / "call.pickle").read_bytes())
     except Exception as error:  # importing a plugin may fail in any way
         answer = {"unreadable": f"{type(error).__name__}: {error}"}
     else:
-        try:
+
+        def seeded() -> Any:
             # The device only matters for random numbers of a GPU, which no process has drawn before.
             with seeded_process_state(settings["seed"], torch.device("cpu"), settings["deterministic"]):
-                answer = {"value": function(*args)}
-        except Exception as error:  # a method may fail in any way
-            message, hint = getattr(error, "message", str(error)), getattr(error, "hint", "")
-            where = traceback.format_exc()
-            answer = {"error": {"name": type(error).__name__, "message": message, "hint": hint, "traceback": where}}
+                return function(*args)
+
+        answer = copies.answer_to(seeded)
     torch.save(answer, folder / "answer.part")
     os.replace(folder / "answer.part", folder / "answer.pt")
 

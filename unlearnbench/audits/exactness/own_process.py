@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from unlearnbench import errors
+from unlearnbench.audits.exactness.copies import Answer, ended_without_result
 
 _SERVER = "unlearnbench.audits.exactness.fork_server"
 
@@ -61,13 +62,18 @@ def in_own_process(seed: int, function: Callable[..., Any], *args: Any) -> Any:
         ended = _SERVER_PROCESS.carry_out(folder)
         answer = folder / "answer.pt"
         if not answer.exists():
-            raise RuntimeError(f"The process of a run ended before it had a result ({ended or 'killed'}).")
+            raise RuntimeError(ended_without_result(ended or "killed"))
         result: dict[str, Any] = torch.load(answer, weights_only=True)
     if "unreadable" in result:
         raise NotImportableError(result["unreadable"])
-    if "error" in result:
-        raise _raised(**result["error"])
-    return result["value"]
+    return value_of(result)
+
+
+def value_of(answer: Answer) -> Any:
+    """Return the value in an answer of `copies`, or raise what its function raised."""
+    if "error" in answer:
+        raise _raised(**answer["error"])
+    return answer["value"]
 
 
 def start() -> None:

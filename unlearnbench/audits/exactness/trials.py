@@ -72,6 +72,15 @@ class Run:
         return {**self.state, **{name: value for name, value in self.kept.items() if name == "partition"}}
 
 
+@dataclass
+class Fitted:
+    """A method as it was trained, the task until a request uses it up, and the log of what it read."""
+
+    method: Unlearner
+    task: Task | None
+    log: Log
+
+
 class Trials:
     """Trains and queries the method of a cell repeatedly.
 
@@ -196,11 +205,31 @@ class Trials:
             thorough: Query also before the request, and twice after it.
             staged: Describe what is deployed after each request but the last too.
         """
+        return self.forgotten(self.fitted(graph, watch=spoil is None), requests, spoil, inspect, thorough, staged)
+
+    def fitted(self, graph: Graph | None = None, watch: bool = True) -> Fitted:
+        """Train on all training nodes, or another graph, in this process; list the graphs that are read if `watch`."""
         log = Log()
-        task = self.task(graph) if spoil else with_watched_graph(self.task(graph), log)
+        task = with_watched_graph(self.task(graph), log) if watch else self.task(graph)
         method: Unlearner = self.method.build()
         with log.section("fit"):
             method.fit(task)
+        return Fitted(method, task, log)
+
+    def forgotten(
+        self,
+        fitted: Fitted,
+        requests: Sequence[Request] = (),
+        spoil: Callable[[Graph], None] | None = None,
+        inspect: Inspect = lambda method: None,
+        thorough: bool = False,
+        staged: bool = False,
+    ) -> Run:
+        """Unlearn after a training, which is used up; arguments as for `unlearned`."""
+        method, task, log = fitted.method, fitted.task, fitted.log
+        assert task is not None, "another request used it up"
+        # Nothing here holds the former task when the method is described.
+        fitted.task = None
         before, kept_before = _copied(method.state()), _copied(method.kept())
         noop = self._asked(method, noop=True) if thorough else {}
         stages = []

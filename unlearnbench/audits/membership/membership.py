@@ -13,7 +13,7 @@ from unlearnbench.audits.base import Audit, Finding, Score, State
 from unlearnbench.audits.gating import NOOP, VERDICT_ALPHA
 from unlearnbench.audits.membership.attack import ATTACKERS, GRAPH, NODE, RATES, Attacked, attack, attack_scores
 from unlearnbench.audits.membership.gate import TRAINED, detectable_area, gate, largest_bound, p_value
-from unlearnbench.audits.membership.shadows import neighbours_of, presence, run_shadows
+from unlearnbench.audits.membership.shadows import neighbours_of, presence, run_references, run_shadows
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
@@ -67,8 +67,9 @@ class Membership(Audit):
             return Finding("cannot tell", (Score("auc", NODE, None, note=note),), notes=(note,))
         method = subject.cell.method
         present = presence(subject, self.params.shadows)
-        mine = run_shadows(subject, method, present, view)
-        controls = {name: run_shadows(subject, subject.find(name), present, view) for name in (REFERENCE, *TRAINED)}
+        mine = None if subject.is_of_reference else run_shadows(subject, method, present, view)
+        controls = run_references(subject, (REFERENCE, *TRAINED), present, view)
+        mine = mine or controls[REFERENCE]
         outputs = {BEFORE: mine.noop, method.label: mine.unlearned, NOOP: controls[REFERENCE].noop}
         outputs |= {name: shadows.unlearned for name, shadows in controls.items()}
         blank = [label for label, seen in outputs.items() if any(bool(v.isnan().any()) for v in seen.values())]

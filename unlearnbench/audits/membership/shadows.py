@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.subject import RetainedQuery, Subject, log_probabilities
+from unlearnbench.audits.gating import NOOP
+from unlearnbench.audits.subject import RetainedQuery, Subject, Trained, log_probabilities
 from unlearnbench.component import Spec
 from unlearnbench.protocol import Request
+from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.task import Query, View
 
 SIDE = "membership"
@@ -18,7 +21,11 @@ OWN, NEAR = "own", "neighbours"
 # Beyond this a float32 probability is 0 or 1.
 _MOST_CONFIDENT = 100.0
 
+UNLEARNED = "unlearned"
+
 Confidences = Mapping[str, Tensor]
+# The confidences of one pipeline before the request and after it.
+_Pipeline = Mapping[str, Confidences]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,7 @@ class Shadows:
     Args:
         noop: Before the request, over the retained graph: the weights are kept, the edges are gone. By what the
             attacker sees: `own`, float64 [W, m], and `neighbours`, the mean over a node's retained neighbours, 0
-            without any.
+            without any. Empty: it was not asked.
         unlearned: After the request.
     """
 
@@ -56,43 +63,122 @@ def run_shadows(subject: Subject, method: Spec, present: Tensor, view: View) -> 
     """Run a method's pipeline once for each row of `present`, bool [W, m]; equal rows of methods have equal seeds."""
 
     def make() -> Shadows:
-        runs = [_run(subject, method, number, row, view) for number, row in enumerate(present)]
-        sides = [
-            {key: torch.stack([run[side][key] for run in runs]).clamp(-_MOST_CONFIDENT, _MOST_CONFIDENT)
-             for key in (OWN, NEAR)}
-            for side in (0, 1)
-        ]  # fmt: skip
-        return Shadows(*sides)
+        return _stacked([_run(subject, method, number, row, view) for number, row in enumerate(present)])
 
     return subject.remembered([SIDE, method.canonical(), view.value, len(present)], make)
 
 
-def _run(subject: Subject, method: Spec, number: int, present: Tensor, view: View) -> tuple[Confidences, Confidences]:
+def run_references(subject: Subject, names: Sequence[str], present: Tensor, view: View) -> dict[str, Shadows]:
+    """Run the pipelines of Retrain and of controls as `run_shadows` does, without what is alike.
+
+    Equal trainings of pipelines with equal seeds are made once, cells share the results, and only Retrain is asked
+    before the request.
+
+    Args:
+        subject: The cell.
+        names: Brackets.
+        present: bool [W, m].
+        view: Which graph messages pass over.
+    """
+    methods = [subject.find(name) for name in names]
+    what = [SIDE, [method.canonical() for method in methods], view.value, len(present)]
+    asked = _questions(subject, subject.task().without(subject.request).graph.ids, view)
+
+    def make(number: int) -> list[_Pipeline]:
+        trained: Trained = {}
+        return [
+            _run(subject, method, number, present[number], view, trained, asked, noop=name == REFERENCE)
+            for name, method in zip(names, methods, strict=True)
+        ]
+
+    numbers = list(range(len(present)))
+    # Cells that are audited at the same time begin at both ends, so as not to make the same ones.
+    order = numbers if subject.is_of_reference else numbers[::-1]
+    runs = {number: subject.remembered_plain([*what, number], partial(make, number)) for number in order}
+    return {name: _stacked([runs[number][at] for number in numbers]) for at, name in enumerate(names)}
+
+
+def _stacked(runs: Sequence[_Pipeline]) -> Shadows:
+    def side(name: str) -> Confidences:
+        rows = {key: torch.stack([run[name][key] for run in runs]) for key in runs[0][name]}
+        return {key: values.clamp(-_MOST_CONFIDENT, _MOST_CONFIDENT) for key, values in rows.items()}
+
+    return Shadows(side(NOOP), side(UNLEARNED))
+
+
+def _run(
+    subject: Subject,
+    method: Spec,
+    number: int,
+    present: Tensor,
+    view: View,
+    trained: Trained | None = None,
+    asked: _Questions | None = None,
+    noop: bool = True,
+) -> _Pipeline:
+    """Run one pipeline.
+
+    Args:
+        subject: The cell.
+        method: The method.
+        number: Number of the seed.
+        present: bool [m].
+        view: Which graph messages pass over.
+        trained: As in `Task`.
+        asked: The questions over the retained graph; None: they are made anew each time, since a method may write
+            into them.
+        noop: Whether to ask before the request.
+    """
     ids = subject.request.ids
     present = present.to(ids.device)
-    task = subject.task(number, SIDE)
+    task = subject.task(number, SIDE, trained=trained)
     retained = task.without(subject.request).graph.ids
     task = task.without(Request(ids[~present]))
     built = subject.fit(method, task)
-    noop = _confidences(subject, lambda query: built.predict(RetainedQuery.of(query)), retained, view)
+    before: Confidences = {}
+    if noop:
+        questions = asked or _questions(subject, retained, view)
+        before = _confidences(lambda query: built.predict(RetainedQuery.of(query)), questions)
     if bool(present.any()):
         subject.forget(built, task, Request(ids[present]))
     held = retained if built.deletes_at_inference else task.graph.ids
-    return noop, _confidences(subject, built.predict, held, view)
+    known = asked if built.deletes_at_inference else None
+    return {NOOP: before, UNLEARNED: _confidences(built.predict, known or _questions(subject, held, view))}
 
 
-def _confidences(subject: Subject, predict: Callable[[Query], Tensor], held: Tensor, view: View) -> Confidences:
-    ids, (row, neighbour), near = subject.request.ids.cpu(), *neighbours_of(subject)
+@dataclass(frozen=True, eq=False)
+class _Questions:
+    """What is asked about the m forgotten nodes and their neighbours.
+
+    Args:
+        queries: By what the attacker sees.
+        labels: int64, those of the targets of each.
+        pairs: As `neighbours_of` returns them.
+        count: m.
+    """
+
+    queries: Mapping[str, Query]
+    labels: Mapping[str, Tensor]
+    pairs: Tensor
+    count: int
+
+
+def _questions(subject: Subject, held: Tensor, view: View) -> _Questions:
+    ids, pairs, near = subject.request.ids.cpu(), *neighbours_of(subject)
     queries = {OWN: subject.query(ids, held, view)}
     if len(near):
         queries[NEAR] = subject.query(near, held, View.FULL)
-    answers = log_probabilities(predict, queries)
     labels = {key: subject.graph.y[subject.graph.positions(query.targets.cpu())] for key, query in queries.items()}
-    values = {key: confidence(answers[key], labels[key]) for key in queries}
-    mean = torch.zeros(len(ids), dtype=torch.float64)
-    if len(near):
+    return _Questions(queries, labels, pairs, len(ids))
+
+
+def _confidences(predict: Callable[[Query], Tensor], questions: _Questions) -> Confidences:
+    answers = log_probabilities(predict, questions.queries)
+    values = {key: confidence(answers[key], labels) for key, labels in questions.labels.items()}
+    mean, (row, neighbour) = torch.zeros(questions.count, dtype=torch.float64), questions.pairs
+    if NEAR in values:
         mean.index_add_(0, row, values[NEAR][neighbour])
-    return {OWN: values[OWN], NEAR: mean / torch.bincount(row, minlength=len(ids)).clamp(min=1)}
+    return {OWN: values[OWN], NEAR: mean / torch.bincount(row, minlength=questions.count).clamp(min=1)}
 
 
 def neighbours_of(subject: Subject) -> tuple[Tensor, Tensor]:

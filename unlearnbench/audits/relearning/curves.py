@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unlearnbench.audits.subject import Trained
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
+from unlearnbench.graph.digest import update
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,38 @@ class Curves:
         reached = self.loss <= target
         first = reached.to(torch.int8).argmax(dim=0)
         return torch.where(reached.any(dim=0), first, len(self.loss)).double()
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What was made before for runs with equal seeds, so that it is not made twice.
+
+    Args:
+        trained: As in `Task`.
+        curves: Curves by the digest of all that they depend on.
+    """
+
+    trained: Trained = field(default_factory=dict)
+    curves: dict[str, Curves] = field(default_factory=dict)
+
+    def relearn(self, networks: Networks, graphs: Sequence[Graph], ids: Tensor, recipe: Recipe) -> Curves:
+        """Relearn as the function `relearn` does, unless it is known what comes of it."""
+        digest = hashlib.blake2b(repr(recipe).encode(), digest_size=16)
+        update(digest, ids)
+        for number, graph in enumerate(graphs):
+            update(digest, graph.ids)
+            update(digest, graph.edge_index)
+            for name, value in sorted(networks.state(number).items()):
+                update(digest, value, name)
+        key = digest.hexdigest()
+        if key not in self.curves:
+            self.curves[key] = relearn(networks, graphs, ids, recipe)
+        return self.curves[key]
+
+    def clear(self) -> None:
+        """Release everything."""
+        self.trained.clear()
+        self.curves.clear()
 
 
 def relearn(networks: Networks, graphs: Sequence[Graph], ids: Tensor, recipe: Recipe) -> Curves:

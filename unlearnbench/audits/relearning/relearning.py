@@ -17,12 +17,14 @@ from unlearnbench.audits.base import Audit, Finding, Score, State
 from unlearnbench.audits.gating import LEAKS, NOOP, OVER, VERDICT_ALPHA
 from unlearnbench.audits.leakage.attack import mean_interval
 from unlearnbench.audits.relearning.comparison import Floats, gate, is_faster, paired, ratio
-from unlearnbench.audits.relearning.curves import Curves, Recipe
+from unlearnbench.audits.relearning.curves import Curves, Known, Recipe
 from unlearnbench.audits.relearning.runs import (
     OTHER_SEED,
     SAME_SEED,
     NoNetworksError,
+    Relearned,
     UnlearnedRun,
+    reference_runs,
     retrained_run,
     unlearned_run,
 )
@@ -71,13 +73,12 @@ class Relearning(Audit):
 
     def examine(self, subject: Subject) -> Finding:
         """Train, unlearn, relearn and compare."""
-        method = subject.cell.method
+        known = [Known() for _ in range(self.params.runs)]
         try:
-            runs = self._runs(subject, method)
-            sides = self._sides(subject, method, runs)
+            runs, sides = self._sides(subject, known)
         except NoNetworksError as error:
             return _without_scores(UNFIT, error.message)
-        references = {name: self._runs(subject, subject.find(name)) for name in (REFERENCE, *TRAINED)}
+        references = reference_runs(subject, (REFERENCE, *TRAINED), self._recipe, known)
         targets = [run.target for run in runs]
         values = {
             measure: {side: _values(measure, curves, targets) for side, curves in sides.items()} for measure in MEASURES
@@ -104,15 +105,20 @@ class Relearning(Audit):
             {f"relearning/{side}/{name}": array for side, curves in sides.items() for name, array in _plain(curves)},
         )
 
-    def _runs(self, subject: Subject, method: Spec) -> list[UnlearnedRun]:
-        return [unlearned_run(subject, method, run, self._recipe) for run in range(self.params.runs)]
-
-    def _sides(self, subject: Subject, method: Spec, runs: Sequence[UnlearnedRun]) -> dict[str, list[Curves]]:
-        retrained = {
-            side: [retrained_run(subject, method, number, seed, self._recipe, run) for number, run in enumerate(runs)]
-            for side, seed in ((RETRAINED, SAME_SEED), (OTHER, OTHER_SEED))
-        }
-        return {UNLEARNED: [run.unlearned for run in runs], NOOP: [run.noop for run in runs], **retrained}
+    def _sides(self, subject: Subject, known: Sequence[Known]) -> tuple[list[UnlearnedRun], dict[str, list[Curves]]]:
+        method, runs = subject.cell.method, list[UnlearnedRun]()
+        sides: dict[str, list[Curves]] = {side: [] for side in (UNLEARNED, NOOP, RETRAINED, OTHER)}
+        for number, of_run in enumerate(known):
+            run = unlearned_run(subject, method, number, self._recipe, of_run)
+            runs.append(run)
+            sides[UNLEARNED].append(run.unlearned)
+            sides[NOOP].append(run.noop)
+            for side, seed in ((RETRAINED, SAME_SEED), (OTHER, OTHER_SEED)):
+                sides[side].append(retrained_run(subject, method, number, seed, self._recipe, run, of_run))
+            # Only Retrain's networks are of use to the controls.
+            if not subject.is_of_reference:
+                of_run.clear()
+        return runs, sides
 
     @property
     def _recipe(self) -> Recipe:
@@ -144,7 +150,7 @@ def _values(measure: str, curves: Sequence[Curves], targets: Sequence[Tensor]) -
     return np.array([float((each.area if measure == AREA else each.steps_to(target)).mean()) for each, target in pairs])
 
 
-def _of_controls(measure: str, references: Mapping[str, Sequence[UnlearnedRun]]) -> dict[str, Floats]:
+def _of_controls(measure: str, references: Mapping[str, Sequence[Relearned]]) -> dict[str, Floats]:
     targets = {name: [run.target for run in runs] for name, runs in references.items()}
     values = {
         name: _values(measure, [run.unlearned for run in runs], targets[name]) for name, runs in references.items()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from unlearnbench.audits.relearning.curves import Curves, Recipe, relearn
+from unlearnbench.audits.relearning.curves import Curves, Known, Recipe
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError
@@ -28,24 +29,14 @@ class NoNetworksError(RefusedError):
 
 
 @dataclass(frozen=True, eq=False)
-class UnlearnedRun:
+class Relearned:
     """How a method's networks relearn after a request, and how they would have without it.
 
     Args:
-        shards: Numbers of the networks: those of the shards that held a forgotten node and still have a node.
-        retired: How many other shards held a forgotten node.
-        before: The partition before the request, int64 [n, 2]; None: there is one network.
-        kept: What the method keeps after the request.
-        others: What else is deployed and not trained here: the first parts of names in the state.
         noop: The networks before the request.
         unlearned: The networks after it.
     """
 
-    shards: tuple[int, ...]
-    retired: int
-    before: Tensor | None
-    kept: State
-    others: tuple[str, ...]
     noop: Curves
     unlearned: Curves
 
@@ -55,15 +46,42 @@ class UnlearnedRun:
         return self.noop.loss[0]
 
 
-def unlearned_run(subject: Subject, method: Spec, run: int, recipe: Recipe) -> UnlearnedRun:
+@dataclass(frozen=True, eq=False)
+class UnlearnedRun(Relearned):
+    """The same, and what its counterparts need.
+
+    Args:
+        shards: Numbers of the networks: those of the shards that held a forgotten node and still have a node.
+        retired: How many other shards held a forgotten node.
+        before: The partition before the request, int64 [n, 2]; None: there is one network.
+        kept: What the method keeps after the request.
+        others: What else is deployed and not trained here: the first parts of names in the state.
+    """
+
+    shards: tuple[int, ...]
+    retired: int
+    before: Tensor | None
+    kept: State
+    others: tuple[str, ...]
+
+
+def unlearned_run(subject: Subject, method: Spec, run: int, recipe: Recipe, known: Known | None = None) -> UnlearnedRun:
     """Train a method on all training nodes, unlearn, and relearn; `run` numbers the seed.
+
+    Args:
+        subject: The cell.
+        method: The method.
+        run: Number of the seed.
+        recipe: How to relearn.
+        known: What other runs with this seed have made.
 
     Raises:
         NoNetworksError: It has no networks to train.
     """
+    known = known or Known()
 
     def make() -> UnlearnedRun:
-        task = subject.task(run)
+        task = subject.task(run, trained=known.trained)
         built = subject.fit(method, task)
         original, before = dict(built.state()), built.kept().get("partition")
         subject.forget(built, task)
@@ -71,23 +89,61 @@ def unlearned_run(subject: Subject, method: Spec, run: int, recipe: Recipe) -> U
         shards, retired = _affected(before, kept.get("partition"), subject.request.ids)
         graphs = _graphs(task, before, shards)
         noop, unlearned = (
-            relearn(networks_of(state, task, shards), graphs, subject.request.ids, recipe)
+            known.relearn(networks_of(state, task, shards), graphs, subject.request.ids, recipe)
             for state in (original, deployed)
         )
         others = sorted({name.split("/")[0] for name in deployed} - {"members"})
-        return UnlearnedRun(shards, retired, before, kept, tuple(others), noop, unlearned)
+        return UnlearnedRun(noop, unlearned, shards, retired, before, kept, tuple(others))
 
     return subject.remembered([SIDE, method.canonical(), run, *astuple(recipe)], make)
 
 
-def retrained_run(subject: Subject, method: Spec, run: int, side: str, recipe: Recipe, of: UnlearnedRun) -> Curves:
-    """Train the same method without the forgotten nodes, with the partition that `of` kept, and relearn."""
+def reference_runs(
+    subject: Subject, names: Sequence[str], recipe: Recipe, known: Sequence[Known]
+) -> dict[str, list[Relearned]]:
+    """Return runs of Retrain and of controls, which cells share.
+
+    Args:
+        subject: The cell.
+        names: Brackets.
+        recipe: How to relearn.
+        known: For each run what others with its seed have made.
+    """
+    methods = {name: subject.find(name) for name in names}
+    what = [SIDE, [method.canonical() for method in methods.values()], *astuple(recipe)]
+
+    def make(run: int) -> dict[str, list[list[Tensor]]]:
+        runs = {name: unlearned_run(subject, method, run, recipe, known[run]) for name, method in methods.items()}
+        return {name: [[each.loss, each.accuracy] for each in (run.noop, run.unlearned)] for name, run in runs.items()}
+
+    numbers = list(range(len(known)))
+    # As for shadow pipelines: cells that are audited at the same time begin at both ends.
+    order = numbers if subject.is_of_reference else numbers[::-1]
+    plain = {number: subject.remembered_plain([*what, number], partial(make, number)) for number in order}
+    return {name: [Relearned(*(Curves(*one) for one in plain[number][name])) for number in numbers] for name in names}
+
+
+def retrained_run(
+    subject: Subject, method: Spec, run: int, side: str, recipe: Recipe, of: UnlearnedRun, known: Known | None = None
+) -> Curves:
+    """Train the same method without the forgotten nodes, with the partition that `of` kept, and relearn.
+
+    Args:
+        subject: The cell.
+        method: The method.
+        run: Number of the seed.
+        side: `SAME_SEED` or `OTHER_SEED`.
+        recipe: How to relearn.
+        of: The method's run.
+        known: As for `unlearned_run`.
+    """
+    known = known or Known()
 
     def make() -> Curves:
-        task, ids = subject.task(run, side), subject.request.ids
+        task, ids = subject.task(run, side, trained=known.trained), subject.request.ids
         built = subject.fit(method, replace(task.without(subject.request), given=of.kept))
         networks = networks_of(built.state(), task, of.shards)
-        return relearn(networks, _graphs(task, of.before, of.shards), ids, recipe)
+        return known.relearn(networks, _graphs(task, of.before, of.shards), ids, recipe)
 
     return subject.remembered([SIDE, "retrained", method.canonical(), run, side, *astuple(recipe)], make)
 

@@ -8,17 +8,26 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.exactness import own_process
 from unlearnbench.audits.exactness.bits import unequal
-from unlearnbench.audits.exactness.trials import Run, Trials, attempted, run_differences
+from unlearnbench.audits.exactness.trials import Run, Trials, run_differences
 from unlearnbench.audits.exactness.verdicts import CANNOT_TELL, REFUTED, claims_exactness
 from unlearnbench.audits.streams import rules
 from unlearnbench.audits.streams.fresh import ALPHA, adaptive_gap
 from unlearnbench.audits.streams.rules import ADAPTIVE, GROWING, ONE_SHARD, RANDOM
-from unlearnbench.audits.streams.serving import Served, micro_f1, served, until
+from unlearnbench.audits.streams.serving import (
+    Plan,
+    Reference,
+    Served,
+    all_at_once,
+    micro_f1,
+    reference_of,
+    served,
+    served_each,
+    until,
+)
 from unlearnbench.audits.subject import Subject
 from unlearnbench.component import ComponentParams, Spec
 from unlearnbench.running.lookup import REFERENCE
@@ -37,7 +46,7 @@ class _Stream:
     mine: Served
     ones: Sequence[Run | str]
     differs: Sequence[str]
-    retrain: Served
+    retrain: Reference
 
     @property
     def exact(self) -> int:
@@ -65,9 +74,9 @@ class Streams(Audit):
     params: Params
 
     def effort(self, method: Spec) -> Mapping[str, float]:
-        """Count each stream, and one request of everything after each of its requests; Retrain's streams too."""
+        """Count the requests of each stream, and one of everything after each, after two trainings; Retrain's too."""
         stream = (self.params.requests + 1) / 2
-        mine = _SCENARIOS * (stream + self.params.requests) + self.params.runs * (stream + 0.5)
+        mine = _SCENARIOS * self.params.requests + 1 + self.params.runs * (stream + 0.5)
         return {REFERENCE: _SCENARIOS * stream} | {method.label: mine}
 
     def ready(self) -> None:
@@ -82,19 +91,9 @@ class Streams(Audit):
             note = f"{len(subject.request.ids)} nodes are not {requests} requests: choose a larger request."
             return Finding(CANNOT_TELL, (Score("f1", RANDOM, None, note=note),), notes=(note,))
         grown = rules.parts(rules.growing(subject, self.params.share), requests)
-        plans: dict[str, Sequence[Tensor | int]] = {
-            RANDOM: drawn,
-            ADAPTIVE: [len(ids) for ids in drawn],
-            GROWING: grown,
-        }
-        streams = {name: _served_and_compared(subject, plan) for name, plan in plans.items()}
-        first, notes = streams[RANDOM], []
-        partition = first.mine.kept.get("partition") if isinstance(first, _Stream) else None
-        if partition is None:
-            notes.append(f"{ONE_SHARD}: n/a, there are no shards.")
-        else:
-            plan = rules.parts(rules.one_shard(subject, partition), requests)
-            streams[ONE_SHARD] = _served_and_compared(subject, plan)
+        plans: dict[str, Plan] = {RANDOM: drawn, ADAPTIVE: [len(ids) for ids in drawn], GROWING: grown}
+        streams = _compared(subject, served_each(subject, plans, requests))
+        notes = [] if ONE_SHARD in streams else [f"{ONE_SHARD}: n/a, there are no shards."]
         verdict, holds, why = _verdict(subject, streams)
         complete = {name: stream for name, stream in streams.items() if isinstance(stream, _Stream)}
         scenarios = {name: _details(subject, stream) for name, stream in complete.items()}
@@ -115,25 +114,33 @@ class Streams(Audit):
         )  # fmt: skip
 
 
-def _served_and_compared(subject: Subject, requests: Sequence[Tensor | int]) -> _Stream | str:
-    """Serve a stream, and all of it so far at once after each request; return why it fails, if it does."""
-    mine = attempted(lambda: served(Trials(subject), requests))
-    if isinstance(mine, str):
-        return mine
-    ones, differs = list[Run | str](), list[str]()
-    for number, run in enumerate(mine.runs, start=1):
-        one = attempted(until(subject, mine.requests[:number]).apart_unlearned)
-        found = [f"one request {one}"] if isinstance(one, str) else run_differences(run, one)
-        ones.append(one)
-        differs.append(found[0] if found else "")
-    return _Stream(mine, ones, differs, _retrained(subject, mine.requests))
+def _compared(subject: Subject, streams: Mapping[str, Served | str]) -> dict[str, _Stream | str]:
+    """Compare streams with all of each so far at once after each request; a text says why a stream fails."""
+    at_once = all_at_once(subject, {name: mine for name, mine in streams.items() if isinstance(mine, Served)})
+    compared: dict[str, _Stream | str] = {}
+    for name, mine in streams.items():
+        if isinstance(mine, str):
+            compared[name] = mine
+            continue
+        differs = []
+        for run, one in zip(mine.runs, at_once[name], strict=True):
+            found = [f"one request {one}"] if isinstance(one, str) else run_differences(run, one)
+            differs.append(found[0] if found else "")
+        compared[name] = _Stream(mine, at_once[name], differs, _retrained(subject, mine))
+    return compared
 
 
-def _retrained(subject: Subject, requests: Sequence[Tensor]) -> Served:
+def _retrained(subject: Subject, mine: Served) -> Reference:
     """Serve the same requests by Retrain, which trains anew each time; streams of several methods share it."""
-    reference = replace(subject, cell=replace(subject.cell, method=subject.find(REFERENCE)))
-    key = ["streams", [ids.tolist() for ids in requests]]
-    return subject.remembered(key, lambda: served(Trials(reference), requests))
+
+    def make() -> dict[str, Any]:
+        if subject.is_of_reference:
+            return reference_of(subject, mine)
+        reference = replace(subject, cell=replace(subject.cell, method=subject.reference))
+        return reference_of(subject, served(Trials(reference), mine.requests))
+
+    key = ["streams", [ids.tolist() for ids in mine.requests]]
+    return Reference(**subject.remembered_plain(key, make))
 
 
 def _verdict(subject: Subject, streams: Mapping[str, _Stream | str]) -> tuple[str, bool | None, list[str]]:
@@ -176,7 +183,7 @@ def _scores(subject: Subject, name: str, stream: _Stream) -> list[Score]:
     at_once = {} if isinstance(one, str) else {"one request": micro_f1(subject, one)}
     requests = float(len(stream.differs))
     scores = [
-        Score("f1", name, micro_f1(subject, last), floor=micro_f1(subject, stream.retrain.runs[-1]), controls=at_once),
+        Score("f1", name, micro_f1(subject, last), floor=stream.retrain.f1[-1], controls=at_once),
         Score("requests as one", name, float(stream.exact), floor=requests),
     ]
     if not isinstance(one, str):
@@ -199,7 +206,7 @@ def _details(subject: Subject, stream: _Stream) -> dict[str, Any]:
         "differs": list(stream.differs),
         "f1": [micro_f1(subject, run) for run in stream.mine.runs],
         "one_request_f1": [None if isinstance(one, str) else micro_f1(subject, one) for one in stream.ones],
-        "retrain_f1": [micro_f1(subject, run) for run in stream.retrain.runs],
+        "retrain_f1": stream.retrain.f1,
         "sizes": sizes,
         "shards_hit": [counts.get("shards_hit") for counts in stream.mine.counts],
         "shards_retired": [counts.get("shards_retired", 0) for counts in stream.mine.counts],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex, Index, edge_index, index
-from torch_geometric.data import Data
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.graph_store import EdgeLayout
-from torch_geometric.data.storage import AttrType, EdgeStorage, GlobalStorage, NodeStorage
-from torch_geometric.edge_index import SortOrder
 
 from unlearnbench.datasets.own.splits import PARTS
 from unlearnbench.datasets.own.tables import EDGES, LABELS, NODES, read_tables
@@ -41,16 +36,31 @@ def _cache(*_: Any) -> dict[Any, Any]:
 
 def _value_of_enumeration(enumeration: Any, name: Any) -> Any:
     """Stand in for `getattr`, by which Python up to 3.11.3 pickles values of enumerations; nothing else is got."""
+    from torch_geometric.data.graph_store import EdgeLayout
+    from torch_geometric.data.storage import AttrType
+    from torch_geometric.edge_index import SortOrder
+
     if enumeration not in (AttrType, EdgeLayout, SortOrder):
         raise pickle.UnpicklingError("GLOBAL getattr was asked for something else than PyG's enumerations.")
     return enumeration[name]
 
 
-ALLOWED: list[Any] = [
-    Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage, AttrType, EdgeLayout, set,
-    EdgeIndex, Index, SortOrder, edge_index.CatMetadata, index.CatMetadata,
-    (_cache, "collections.defaultdict"), (_value_of_enumeration, "builtins.getattr"),
-]  # fmt: skip
+def _allowed() -> list[Any]:
+    """List what a file may hold; PyG, which takes as long to import as torch, is imported where a file is read."""
+    from torch_geometric import EdgeIndex, Index, edge_index, index
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.graph_store import EdgeLayout
+    from torch_geometric.data.storage import AttrType, EdgeStorage, GlobalStorage, NodeStorage
+    from torch_geometric.edge_index import SortOrder
+
+    return [
+        Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, NodeStorage, EdgeStorage, AttrType, EdgeLayout, set,
+        EdgeIndex, Index, SortOrder, edge_index.CatMetadata, index.CatMetadata,
+        (_cache, "collections.defaultdict"), (_value_of_enumeration, "builtins.getattr"),
+    ]  # fmt: skip
+
+
 _SAVE_TENSORS = "Save a dictionary of tensors, or a torch_geometric.data.Data of tensors."
 # What to do about a class in a file, by a part of its name.
 _INSTEAD = {
@@ -116,7 +126,7 @@ def read_torch_file(path: Path, names: Sequence[str] = ARRAYS) -> dict[str, Any]
     if wrong is not None:
         raise DataError(f"{path} is damaged: {wrong} in it has another checksum.", "Save it again: torch.save.")
     try:
-        with _only(ALLOWED), warnings.catch_warnings():
+        with _only(_allowed()), warnings.catch_warnings():
             # What torch says of unusual pickles is said below, in an error, or does not matter.
             warnings.simplefilter("ignore")
             value = torch.load(path, map_location="cpu", weights_only=True, mmap=_is_mapped(path))
@@ -155,13 +165,19 @@ def _is_mapped(path: Path) -> bool:
     return path.stat().st_size >= MAPPED_FROM and zipfile.is_zipfile(path)
 
 
+def is_pyg_data(value: Any) -> bool:
+    """Whether it is a PyG `Data`: nothing is before PyG was imported."""
+    pyg = sys.modules.get("torch_geometric.data")
+    return pyg is not None and isinstance(value, pyg.Data)
+
+
 def tensors_by_name(value: Any, where: str, names: Sequence[str] = ARRAYS) -> dict[str, Any]:
     """Return the tensors of a PyG `Data` or a dictionary by name; `where` it comes from is for messages.
 
     Raises:
         DataError: It is anything else, or something under one of the `names` that are used is no tensor.
     """
-    if isinstance(value, Data):
+    if is_pyg_data(value):
         try:
             # PyG 1 kept the tensors in the object itself.
             value = value.to_dict() if "_store" in vars(value) else vars(value)

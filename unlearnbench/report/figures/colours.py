@@ -40,6 +40,8 @@ PALETTE = (
     "#FFAABB",
     "#004488",
     "#EEDD88",
+    "#225522",
+    "#7A3B00",
 )
 """Colours of methods that announce no look."""
 

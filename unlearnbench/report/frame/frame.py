@@ -85,12 +85,23 @@ def load_records(path: str | Path) -> pd.DataFrame:
     Raises:
         NothingMatchedError: There is no readable record.
     """
-    root = results_root(Path(path))
-    problems: list[UnlearnbenchError] = []
-    everything = list(read_records(root, problems))
-    records = [record for record in everything if not record.is_audit]
+    everything, problems = read_results(Path(path))
     for problem in problems:
         warnings.warn(str(problem), stacklevel=2)
+    return frame_of_runs(path, everything, problems)
+
+
+def read_results(path: Path) -> tuple[list[Record], list[UnlearnbenchError]]:
+    """Return the records of a results folder, those of audits too, and what could not be read."""
+    problems: list[UnlearnbenchError] = []
+    return list(read_records(results_root(path), problems)), problems
+
+
+def frame_of_runs(
+    path: str | Path, everything: Sequence[Record], problems: Sequence[UnlearnbenchError]
+) -> pd.DataFrame:
+    """Make the data frame of what `read_results` returned: see `load_records`; `path` is for messages."""
+    records = [record for record in everything if not record.is_audit]
     if not records:
         unread = f" ({len(problems)} files could not be read; first: {problems[0].message})" if problems else ""
         unread += " of runs, only of audits" if everything else ""
@@ -128,18 +139,26 @@ def frame_of(
     metrics = sorted(
         {name for row in rows for name in row} - {*TEXT, *NUMBERS, *TRUTHS, "repetition", "seed", "threads"}
     )
-    frame = pd.DataFrame(rows, columns=[*TEXT, "repetition", "seed", *NUMBERS, *metrics, *TRUTHS, "threads"])
-    for name in TEXT:
-        frame[name] = frame[name].astype("object").where(frame[name].notna(), "")
-    frame = aliased(frame, aliases)
-    for name in (*NUMBERS, *metrics):
-        frame[name] = frame[name].astype("float64")
-    for name in TRUTHS:
-        frame[name] = frame[name].astype("boolean")
-    frame["threads"] = frame["threads"].astype("Int64")
+    kinds = (
+        (TEXT, "object", ""),
+        (("repetition", "seed"), "int64", None),
+        ((*NUMBERS, *metrics), "float64", None),
+        (TRUTHS, "boolean", None),
+        (("threads",), "Int64", None),
+    )
+    parts = [
+        pd.DataFrame(
+            [[lacking if (value := row.get(name)) is None else value for name in names] for row in rows],
+            columns=list(names),
+            dtype=kind,
+        )
+        for names, kind, lacking in kinds
+    ]
+    frame = aliased(pd.concat(parts, axis=1), aliases)
     # One block of memory a type: a frame put together column by column is slow to take rows from.
     frame = frame.sort_values(list(ROW_ORDER), kind="stable", ignore_index=True).copy()
-    frame.attrs["problems"] = list(problems)
+    if problems:  # pandas copies what is here in every operation
+        frame.attrs["problems"] = list(problems)
     return frame
 
 

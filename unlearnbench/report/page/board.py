@@ -111,6 +111,9 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
     first = averages.group.frame.drop_duplicates("row").set_index("row")[["label", "preset", "method_config", "claim"]]
     controls = with_claim(averages, "none")
     elsewhere = _timed_elsewhere(averages)
+    units = _units(averages.group.frame)
+    wanted = dict.fromkeys(("exactness", *(head.audit for head in heads if head.audit)))
+    audited = {str(k): str(v) for k, v in forgetting.audits.iloc[0].items()} if forgetting.rows else {}
     rows = []
     for at, row in enumerate(averages.group.rows):
         config = str(first.at[row, "method_config"])
@@ -137,7 +140,14 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
                 "shape": looks.of(names[row]).shape,
                 "cells": [_cell(head, shown, raw, cells, elsewhere.get(row)) for head in heads],
                 "sources": sources[row],
-                "commands": _commands(averages, forgetting, str(first.at[row, "label"]), config, heads),
+                "commands": {
+                    "": run_command(averages.group.facets, label := str(first.at[row, "label"]), units[config]),
+                    **{
+                        audit: run_command(audited, label, forgetting.units[config][audit], audit)
+                        for audit in wanted
+                        if audit in forgetting.units.get(config, {})
+                    },
+                },
             }
         )
     _mark_defaults(rows, first["label"].to_dict())
@@ -237,22 +247,12 @@ def _mark_defaults(rows: list[dict[str, Any]], labels: Mapping[Any, Any]) -> Non
             row["default"] = True
 
 
-def _commands(
-    averages: Aggregate, forgetting: Forgetting, label: str, config: str, heads: Sequence[Head]
-) -> dict[str, str]:
-    """Map what a number is made by, empty for a run, to its command."""
-    mine = averages.group.frame[averages.group.frame["method_config"] == config]
-    units = sorted({(int(seed), int(repetition)) for seed, repetition in mine[UNIT].itertuples(index=False)})
-    commands = {"": run_command(averages.group.facets, label, units)}
-    if config in forgetting.rows:
-        part = forgetting.audits[forgetting.audits["method_config"] == config]
-        facets = part.iloc[0]
-        for audit in dict.fromkeys(("exactness", *(head.audit for head in heads if head.audit))):
-            done = part[part["audit"].str.partition(" ")[0] == audit]
-            if len(done):
-                units = sorted({(int(seed), int(unit)) for seed, unit in done[UNIT].itertuples(index=False)})
-                commands[audit] = run_command({str(k): str(v) for k, v in facets.items()}, label, units, audit)
-    return commands
+def _units(frame: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
+    """Return seed and repetition of each method's records."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for config, seed, repetition in frame[["method_config", *UNIT]].drop_duplicates().itertuples(index=False):
+        found.setdefault(str(config), set()).add((int(seed), int(repetition)))
+    return {config: sorted(units) for config, units in found.items()}
 
 
 def _notes(averages: Aggregate, notes: Sequence[str]) -> list[str]:

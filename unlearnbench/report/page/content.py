@@ -83,7 +83,8 @@ def build_content(frame: pd.DataFrame, audits: pd.DataFrame | None, source: Page
             "graphs": frame["dataset"].nunique(),
         },
         "provenance": _provenance(frame, source),
-        "problems": list(frame.attrs.get("problems", [])) + ([] if audits is None else audits.attrs["problems"]),
+        "problems": list(frame.attrs.get("problems", []))
+        + ([] if audits is None else audits.attrs.get("problems", [])),
         "drawn": {
             "columns": RECORD_COLUMNS,
             "base": source.base,

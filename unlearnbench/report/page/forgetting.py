@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
+from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.tables.audits import PLACE, joined
 from unlearnbench.report.tables.evidence import EVIDENCE, Cell, latest_audits
 from unlearnbench.report.tables.forgetting import Place
@@ -27,6 +28,7 @@ class Forgetting:
         verdicts: Canonical configuration to the verdict that decides.
         claims: Canonical configuration to the claim, where the records of audits say it.
         names: Canonical configuration to the name of the method.
+        units: Canonical configuration to the audits it had, each with seed and repetition of its records.
     """
 
     audits: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
@@ -35,6 +37,7 @@ class Forgetting:
     verdicts: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
 
     @property
     def forget(self) -> str:
@@ -91,7 +94,15 @@ class ForgettingIndex:
             {str(config): _verdict(audits) for config, audits in by_method.items()},
             {config: place.claim(config) for config in names},
             names,
+            {str(config): _units(audits) for config, audits in by_method.items()},
         )
+
+
+def _units(audits: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, set[tuple[int, int]]] = {}
+    for audit, seed, repetition in audits[["audit", *UNIT]].drop_duplicates().itertuples(index=False):
+        found.setdefault(str(audit).partition(" ")[0], set()).add((int(seed), int(repetition)))
+    return {audit: sorted(units) for audit, units in found.items()}
 
 
 def _verdict(audits: pd.DataFrame) -> str:

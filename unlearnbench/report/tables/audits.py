@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.records.reading import read_records
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
-from unlearnbench.report.frame.frame import canonical, results_root, shown_forget, shown_method, shown_protocol
+from unlearnbench.report.frame.frame import canonical, read_results, shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.record_groups import distinguish
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
 from unlearnbench.report.tables.notes import Note
@@ -50,10 +49,17 @@ def load_audits(path: str | Path) -> pd.DataFrame:
     Raises:
         NothingMatchedError: There is no readable record of an audit.
     """
-    problems: list[UnlearnbenchError] = []
-    records = [record for record in read_records(results_root(Path(path)), problems) if record.is_audit]
+    everything, problems = read_results(Path(path))
     for problem in problems:
         warnings.warn(str(problem), stacklevel=2)
+    return frame_of_audits(path, everything, problems)
+
+
+def frame_of_audits(
+    path: str | Path, everything: Sequence[Record], problems: Sequence[UnlearnbenchError]
+) -> pd.DataFrame:
+    """Make the data frame of what `read_results` returned: see `load_audits`; `path` is for messages."""
+    records = [record for record in everything if record.is_audit]
     if not records:
         raise NothingMatchedError(f"{path}: no records of audits.", "Make some with `unlearnbench audit`.")
     return audit_frame_of(records, [problem.message for problem in problems])
@@ -77,7 +83,8 @@ def audit_frame_of(
     frame[list(NUMBERS)] = frame[list(NUMBERS)].astype("float64")
     frame["runs"] = frame["runs"].astype("Int64")
     frame = frame.sort_values([*PLACE, "audit", "method", "repetition"], kind="stable", ignore_index=True)
-    frame.attrs["problems"] = list(problems)
+    if problems:  # pandas copies what is here in every operation
+        frame.attrs["problems"] = list(problems)
     return frame
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -152,18 +153,21 @@ def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
     return kept
 
 
-def audited(column: Evidence, part: pd.DataFrame) -> Cell:
-    """Return the cell of a method from its records of an audit; means over repetitions."""
+def audited(columns: Sequence[Evidence], part: pd.DataFrame) -> list[Cell]:
+    """Return the cells of a method, of columns of one audit, from its records of the audit; means over repetitions."""
+    if part.empty:
+        return [Cell() for _ in columns]
     results = first_of_each(part, ["machine", "key", "status"])
     # A cell may have records of several machines: one of them counts.
     counted = results.assign(failed=results["status"].isin(FAILURES)).sort_values(["failed", "machine"], kind="stable")
     counted = first_of_each(counted, UNIT)
-    records = _records(counted)
-    if results.empty:
-        return Cell()
+    of_records = part.merge(counted[["machine", "key", "status"]])
+    return [_audited(column, counted, of_records, _records(counted)) for column in columns]
+
+
+def _audited(column: Evidence, counted: pd.DataFrame, of_records: pd.DataFrame, records: pd.DataFrame) -> Cell:
     if not column.measure:
         return Cell(joined(counted["verdict"]), n=len(counted), records=records)
-    of_records = part.merge(counted[["machine", "key", "status"]])
     measured = of_records[of_records["measure"] == column.measure]
     places = [one for one in (*column.where, *column.older) if (measured["where"] == one).any()]
     rows = measured[measured["where"] == places[0]] if places else measured.iloc[:0]

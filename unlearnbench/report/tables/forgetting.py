@@ -21,6 +21,7 @@ from unlearnbench.report.tables.evidence import (
     NO_GATE,
     OLDER,
     Cell,
+    Evidence,
     audited,
     audits_of,
     latest_audits,
@@ -95,10 +96,19 @@ class Place:
 
     def _row(self, config: str) -> tuple[Cell, ...]:
         audits = self.audits[self.audits["method_config"] == config]
-        # Several columns are of one audit.
-        latest = {name: latest_audits(audits, name) for name in {one.audit for one in EVIDENCE}}
-        found = [audited(one, latest[one.audit]) for one in EVIDENCE]
-        return (*found, *(scored(self.runs, config, view) for view in VIEWS), timed(self.runs, config))
+        columns: dict[str, list[Evidence]] = {}
+        for one in EVIDENCE:
+            columns.setdefault(one.audit, []).append(one)
+        found = {
+            one.name: cell
+            for name, of_audit in columns.items()
+            for one, cell in zip(of_audit, audited(of_audit, latest_audits(audits, name)), strict=True)
+        }
+        return (
+            *(found[one.name] for one in EVIDENCE),
+            *(scored(self.runs, config, view) for view in VIEWS),
+            timed(self.runs, config),
+        )
 
 
 def forgetting_places(groups: Sequence[Aggregate], audits: pd.DataFrame | None) -> Iterator[Place]:

@@ -38,7 +38,7 @@ def distances(audits: pd.DataFrame | None, averages: Aggregate) -> pd.Series[flo
         return pd.Series(float("nan"), index=averages.data.index)
     same = (audits[list(PLACE)] == averages.group.frame.iloc[0][list(PLACE)]).all(axis=1)
     by_method = audits[same].groupby("method_config")
-    effects = {config: audited(DISTANCE, latest_audits(part, DISTANCE.audit)).value for config, part in by_method}
+    effects = {config: audited([DISTANCE], latest_audits(part, DISTANCE.audit))[0].value for config, part in by_method}
     return averages.data["method_config"].map(effects).astype("float64")
 
 

@@ -40,7 +40,8 @@ class CellOrder(Order):
     Checkpoints of an unfinished cell are in `unfinished`; None: in `out`. `sealed` bytes of data follow the order,
     and the record has no scores; 0: the dataset is loaded, and the cell is scored. `data_root` and `save_state` are
     as in `RunOptions`; `log` as in `RunContext`; `machine` and `backend` as records have them. `python_path` is the
-    run's own PYTHONPATH, None where there is none: that of the cell's process is the search path of the run.
+    run's own PYTHONPATH, None where there is none: that of the cell's process is the search path of the run. `shared`
+    is a folder where audits leave what they know of Retrain and the controls for each other; None: nowhere.
     """
 
     data_root: str | None
@@ -52,6 +53,7 @@ class CellOrder(Order):
     machine: str
     backend: str
     python_path: str | None
+    shared: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,13 +77,13 @@ def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generato
     waiting, total, done = list(reversed(plan.wanted)), len(plan.wanted), 0
     running: dict[Future[tuple[Ended, Received | None]], Cell] = {}
     processes = Processes()
-    with ThreadPoolExecutor(jobs) as threads:
+    with _shared_folder(plan) as shared, ThreadPoolExecutor(jobs) as threads:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     cell = waiting.pop()
                     report(Progress(cell, done + len(running) + 1, total))
-                    running[threads.submit(_computed, plan, cell, processes)] = cell
+                    running[threads.submit(_computed, plan, cell, processes, shared)] = cell
                 for computed in wait(running, return_when=FIRST_COMPLETED).done:
                     cell, done = running.pop(computed), done + 1
                     record = _kept(plan, cell, *computed.result())
@@ -91,6 +91,16 @@ def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generato
                     yield record
         finally:
             processes.end()
+
+
+@contextlib.contextmanager
+def _shared_folder(plan: Plan) -> Iterator[Path | None]:
+    """Make a folder in which the audits of a run leave predictions of Retrain and the controls for each other."""
+    if not any(cell.audit for cell in plan.wanted):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="unlearnbench-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 class Processes:
@@ -157,8 +167,11 @@ class Processes:
             return process
 
 
-def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0) -> CellOrder:
-    """Return the order for the process of a cell that writes its record into `out`, by default the store."""
+def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0, shared: Path | None = None) -> CellOrder:
+    """Return the order for the process of a cell that writes its record into `out`, by default the store.
+
+    In the folder `shared` a method of another distribution could leave anything: its cells do without.
+    """
     data_root = plan.config.data_root
     return CellOrder(
         cell=cell_to_plain(cell),
@@ -174,6 +187,7 @@ def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0) -
         machine=plan.context.machine,
         backend=_backend(plan),
         python_path=os.environ.get("PYTHONPATH"),
+        shared=None if shared is None or cell.runs_foreign_code() else str(shared),
     )
 
 
@@ -196,13 +210,13 @@ def report_end(ended: Ended) -> None:
         raise StoppedError(ended.answer["error"], ended.answer["hint"], ended.answer["exit_code"])
 
 
-def _computed(plan: Plan, cell: Cell, processes: Processes) -> tuple[Ended, Received | None]:
+def _computed(plan: Plan, cell: Cell, processes: Processes, shared: Path | None) -> tuple[Ended, Received | None]:
     """Run the process of a cell, and read and score what it wrote."""
     data = None if cell.audit else cell_data(cell, plan.graphs[cell.dataset_label])
     sealed = b"" if data is None else seal(data)
     with tempfile.TemporaryDirectory(prefix="unlearnbench-") as name:
         started = perf_counter()
-        ended = processes.run(order_of(plan, cell, Path(name), len(sealed)), plan.config.cell_timeout, sealed)
+        ended = processes.run(order_of(plan, cell, Path(name), len(sealed), shared), plan.config.cell_timeout, sealed)
         seconds = perf_counter() - started
         received = read_received(Path(name), plan, cell) if "saved" in ended.answer else None
     if received is None or data is None:

@@ -111,7 +111,7 @@ def work(order: CellOrder, sealed: bytes = b"") -> str:
         graph, compute = data.graph, lambda cell, _, context: run_unscored(cell, data, context)
     else:
         graph = _loaded(cell, order)
-        compute = run_cell if cell.audit is None else cell.audit.cls.auditor(catalogue)
+        compute = run_cell if cell.audit is None else cell.audit.cls.auditor(catalogue, _path(order.shared))
     device = torch.device(order.device)
     metrics, _ = available_metrics(catalogue)
     context = RunContext(
