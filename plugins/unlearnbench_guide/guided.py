@@ -34,7 +34,7 @@ class Guided(Partitioner):
     class Params(ComponentParams):
         """Parameters of `guided`."""
 
-        alpha: float = Field(default=0.001, ge=0, description="Weight of fairness and balance against cut edges.")
+        alpha: float = Field(default=1.0, ge=0, description="Weight of fairness and balance against cut edges.")
         assignment: Literal["fast", "rotation"] = Field(
             default="rotation",
             description="How rows of the embedding become shards: fast (k-means) or rotation (spectral rotation).",

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, search
 from unlearnbench.unlearning import LINEAR_MODEL, logistic, propagated, propagation_steps
-from unlearnbench_scalegun.propagation import Propagation, propagate, update
+from unlearnbench_scalegun.propagation import mean_row, propagate, update
 
 
 class ScaleGun(Unlearner):
@@ -62,6 +62,7 @@ class ScaleGun(Unlearner):
         threshold: float = Field(
             default=1e-8, ge=0, description="Changes of a node's propagated features up to this length go no further."
         )
+        centre: bool = Field(default=True, description="Subtract the mean of the retained nodes' propagated features.")
         constant: Literal["paper", "tight"] = Field(
             default="paper", description="Lipschitz constant in the bound: 1/4, or the least, .096: tight."
         )
@@ -90,8 +91,8 @@ class ScaleGun(Unlearner):
         self._task = task
 
     def _train(self, task: Task) -> None:
-        self._propagation = propagate(task.graph, self._steps)
-        rows, y = self._propagation.levels[-1], logistic.signs(task.graph.y, task.graph.num_classes)
+        self._propagation, self._centre = propagate(task.graph, self._steps), self._centre_of(task)
+        rows, y = self._propagation.levels[-1] - self._centre, logistic.signs(task.graph.y, task.graph.num_classes)
         rng = task.generator(self.name, "noise", self._trainings)
         drawn = torch.randn(rows.shape[1], y.shape[1], generator=rng, dtype=torch.float64)
         noise = self.params.std * drawn.to(rows.device)
@@ -105,15 +106,24 @@ class ScaleGun(Unlearner):
                 "Use a larger std, epsilon or lam.",
             )
 
+    def _centre_of(self, task: Task) -> Tensor:
+        """Return what is subtracted from every row: the exact mean, whatever was left out of the rows."""
+        centre = mean_row(task.graph, self._steps)
+        return centre if self.params.centre else torch.zeros_like(centre)
+
     def unlearn(self, request: Request, retained: Task) -> None:
         """Update features and step, or retrain where the bound exceeds the budget."""
         lam, graph = self.params.lam, retained.graph
         with retained.phase("propagate"):
             found = update(self._propagation, self._task.graph, request, graph, self.params.threshold)
-            retained.count(rows_updated=len(found.changed))
+            centre = self._centre_of(retained)
+            retained.count(rows_updated=found.changed)
         with retained.phase("update"):
-            rows, y = found.levels[-1], logistic.signs(graph.y, graph.num_classes)
-            change = self._lost_gradient(found, retained)
+            former = self._task.graph
+            old, rows = self._propagation.levels[-1] - self._centre, found.levels[-1] - centre
+            y = logistic.signs(graph.y, graph.num_classes)
+            change = logistic.gradient(self._weights, old, logistic.signs(former.y, former.num_classes), lam)
+            change -= logistic.gradient(self._weights, rows, y, lam)
             step = logistic.solve(self._weights, rows, lam, change)
             residual = change - logistic.product(self._weights, rows, lam, step)
             bound = logistic.residual_bound(rows, step, logistic.GAMMA[self.params.constant])
@@ -121,38 +131,23 @@ class ScaleGun(Unlearner):
             weights = self._weights + step
             fits = spent + error_bound(weights, rows, y, found.error) <= self.budget
         if fits:
-            self._weights, self._spent, self._propagation = weights, spent, found
+            self._weights, self._spent, self._propagation, self._centre = weights, spent, found, centre
         else:
             with retained.phase("retrain"):
                 self._train(retained)
         retained.count(retrained=int(not fits))
         self._task = retained
 
-    def _lost_gradient(self, found: Propagation, retained: Task) -> Tensor:
-        """Return the gradient before the request minus that after it, from the nodes that go or change: [F, C]."""
-        former, graph, lam = self._task.graph, retained.graph, self.params.lam
-        gone = ~torch.isin(former.ids, graph.ids)
-        # Positions, before the request, of the rows that change.
-        places = torch.nonzero(~gone)[:, 0][found.changed]
-        before = torch.cat([torch.nonzero(gone)[:, 0], places])
-        old, new = (
-            logistic.gradient(self._weights, rows, logistic.signs(labels, graph.num_classes), lam)
-            for rows, labels in (
-                (self._propagation.levels[-1][before], former.y[before]),
-                (found.levels[-1][found.changed], graph.y[found.changed]),
-            )
-        )
-        return old - new
-
     def predict(self, query: Query) -> Tensor:
         """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
         rows = propagated(graph, self._steps, "mean", graph.positions(query.targets))
-        return torch.log_softmax(functional.logsigmoid(rows @ self._weights), dim=1).to(torch.float32)
+        scores = (rows - self._centre) @ self._weights
+        return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
 
     def state(self) -> Mapping[str, Tensor]:
-        """Return the weights, float64 [F, C]."""
-        return {"members/000/weight": self._weights.clone()}
+        """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""
+        return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
 
 
 def error_bound(weights: Tensor, rows: Tensor, y: Tensor, error: float) -> float:

@@ -23,12 +23,12 @@ class Propagation:
     Args:
         levels: float64 [n, F] for each level from 1 to K; the last one has no residue.
         residues: float64 [n] for each level from 1 to K - 1, the lengths of residues.
-        changed: int64 [m], ascending, rows of the last level that the latest request changed; none at first.
+        changed: How many rows of the last level the latest request changed.
     """
 
     levels: Sequence[Tensor]
     residues: Sequence[Tensor]
-    changed: Tensor
+    changed: int = 0
 
     @property
     def error(self) -> float:
@@ -44,7 +44,20 @@ def propagate(graph: Graph, steps: int) -> Propagation:
     while len(levels) < steps:
         levels.append(matrix @ levels[-1])
     nothing = torch.zeros(graph.num_nodes, dtype=torch.float64, device=graph.ids.device)
-    return Propagation(levels, [nothing] * (steps - 1), edges.new_empty(0))
+    return Propagation(levels, [nothing] * (steps - 1))
+
+
+def mean_row(graph: Graph, steps: int) -> Tensor:
+    """Return the mean of the rows of P^K X, without computing them: float64 [F].
+
+    The weights of 1 / n are passed against the edges, a vector instead of a matrix.
+    """
+    edges, weight = averaging(graph, "mean")
+    backward = sparse.from_edges(edges.flip(0), graph.num_nodes, weight)
+    share = torch.full((graph.num_nodes, 1), 1 / graph.num_nodes, dtype=torch.float64, device=graph.ids.device)
+    for _ in range(steps):
+        share = backward @ share
+    return (share * unit_rows(graph.x)).sum(dim=0)
 
 
 def update(known: Propagation, former: Graph, request: Request, graph: Graph, threshold: float) -> Propagation:
@@ -87,7 +100,7 @@ def update(known: Propagation, former: Graph, request: Request, graph: Graph, th
         moved[rows[passed]] = True
         levels.append(level)
         below = level
-    return Propagation(levels, residues, torch.nonzero(moved)[:, 0])
+    return Propagation(levels, residues, int(moved.sum()))
 
 
 def _touched(former: Graph, request: Request, staying: Tensor) -> Tensor:
