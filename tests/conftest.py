@@ -26,6 +26,8 @@ BESIDE = ROOT.parent / "shared" / "data"
 NAMED = os.environ.get("UNLEARNBENCH_DATA", "")
 
 torch.set_num_threads(1)
+# Of processes that tests start too: several at once would wait for each other's threads.
+os.environ["OMP_NUM_THREADS"] = "1"
 # No test looks at the clock: on a busy machine an example may take any time.
 hypothesis.settings.register_profile("without a deadline", deadline=None)
 hypothesis.settings.load_profile("without a deadline")

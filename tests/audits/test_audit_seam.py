@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +247,17 @@ def test_the_estimate_counts_runs_and_partitions(monkeypatch: pytest.MonkeyPatch
     told: list[str] = []
     seconds = running.estimate(plan, lambda name: resolve(catalogue, "unlearner", name), told.append)
     # Its effort is one run of the method and two of Retrain.
-    assert seconds == 1 * 5.0 + 10 * 0.5 + 2 * 3.0
+    assert list(seconds.values()) == [1 * 5.0 + 10 * 0.5 + 2 * 3.0]
     assert told == ["digits gcn sisa[num_shards=3]", "digits gcn retrain"]
+    # Another method is compared with the same two runs.
+    (cell,) = plan.wanted
+    plan.wanted.append(replace(cell, method=resolve(catalogue, "unlearner", "noop")))
+    took["noop"] = (2.0, 0.0)
+    seconds = running.estimate(plan, lambda name: resolve(catalogue, "unlearner", name), told.append)
+    assert list(seconds.values()) == [16.0, 1 * 2.0]
+    plan.wanted.reverse()
+    running.start_longest_first(plan, seconds)
+    assert plan.wanted[0] is cell
 
 
 def test_an_audit_must_say_what_it_asks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -83,18 +83,26 @@ class _Stopwatch(Silent):
             self.seconds += time.perf_counter() - start
 
 
-def estimate(plan: Plan, find: Callable[[str], Spec], on_predicted: Callable[[str], None]) -> float:
-    """Estimate how many seconds the audits of a plan take, by running and timing each method once.
+def estimate(plan: Plan, find: Callable[[str], Spec], on_predicted: Callable[[str], None]) -> dict[str, float]:
+    """Estimate how many seconds each cell of a plan takes, by running and timing each method once.
 
-    `on_predicted` is called with the name of each before. Predictions that audits share are counted every
-    time, so that it is an overestimate.
+    `on_predicted` is called with the name of each before. Runs of references and controls, which cells of an audit
+    share, count in the first of them; what different audits share counts every time, so that it is an overestimate.
+
+    Returns:
+        Seconds by the key of a cell.
     """
     seconds: dict[tuple[str, str, str], tuple[float, float]] = {}
-    total = 0.0
+    of_cell, known = dict[str, float](), set[tuple[str, str, str, int, str]]()
     for cell in plan.wanted:
         assert cell.audit is not None
         examiner: Audit = cell.audit.build()
+        total = 0.0
         for label, times in examiner.effort(cell.method).items():
+            shared = (cell.audit.label, cell.dataset_label, cell.model.label, cell.repetition, label)
+            if label != cell.method.label and shared in known:
+                continue
+            known.add(shared)
             method = cell.method if label == cell.method.label else find(label)
             key = (cell.dataset_label, cell.model.label, method.label)
             if key not in seconds:
@@ -105,7 +113,13 @@ def estimate(plan: Plan, find: Callable[[str], Spec], on_predicted: Callable[[st
             total += times * full
             if method is cell.method:
                 total += examiner.partitions(method) * partition
-    return total
+        of_cell[cell.key] = total
+    return of_cell
+
+
+def start_longest_first(plan: Plan, seconds: Mapping[str, float]) -> None:
+    """Order what is wanted by what `estimate` returned, so that no process waits for a long cell at the end."""
+    plan.wanted.sort(key=lambda cell: -seconds[cell.key])
 
 
 def _timed(subject: Subject) -> tuple[float, float]:

@@ -192,6 +192,15 @@ class Subject:
         """
         return self.memory.get_plain([self.place(), what], make)
 
+    def in_own_order(self, count: int) -> list[int]:
+        """Return the numbers below `count` in an order that differs between cells.
+
+        Cells that are computed at the same time and share results then seldom make the same one.
+        """
+        generator = seeds.generator(0, "order", canonical_json(self.cell.canonical()))
+        order: list[int] = torch.randperm(count, generator=generator).tolist()
+        return order
+
     @property
     def is_of_reference(self) -> bool:
         """Whether the method under audit is Retrain."""

@@ -13,7 +13,7 @@ import click
 
 from unlearnbench import messages
 from unlearnbench.audits.base import Audit
-from unlearnbench.audits.running import estimate, make_audit_plan
+from unlearnbench.audits.running import estimate, make_audit_plan, start_longest_first
 from unlearnbench.cli.flags import with_flags
 from unlearnbench.cli.options import printed
 from unlearnbench.cli.program import program
@@ -306,7 +306,9 @@ def audit_with_progress(
             lambda name: resolve(catalogue, "unlearner", name),
             lambda what: print(f"timing one run: {what}", file=sys.stderr),
         )
-        print(f"about {_duration(seconds)} to go, rather less than more.", file=sys.stderr)
+        print(f"about {_duration(sum(seconds.values()))} to go, rather less than more.", file=sys.stderr)
+        if config.jobs > 1:
+            start_longest_first(plan, seconds)
     records = _compute(plan, Audit.auditor(catalogue))
     done = [record for record in records if not record.is_failure]
     if done and not as_json:

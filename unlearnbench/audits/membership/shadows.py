@@ -91,11 +91,9 @@ def run_references(subject: Subject, names: Sequence[str], present: Tensor, view
             for name, method in zip(names, methods, strict=True)
         ]
 
-    numbers = list(range(len(present)))
-    # Cells that are audited at the same time begin at both ends, so as not to make the same ones.
-    order = numbers if subject.is_of_reference else numbers[::-1]
+    order = subject.in_own_order(len(present))
     runs = {number: subject.remembered_plain([*what, number], partial(make, number)) for number in order}
-    return {name: _stacked([runs[number][at] for number in numbers]) for at, name in enumerate(names)}
+    return {name: _stacked([runs[number][at] for number in sorted(runs)]) for at, name in enumerate(names)}
 
 
 def _stacked(runs: Sequence[_Pipeline]) -> Shadows:

@@ -116,11 +116,9 @@ def reference_runs(
         runs = {name: unlearned_run(subject, method, run, recipe, known[run]) for name, method in methods.items()}
         return {name: [[each.loss, each.accuracy] for each in (run.noop, run.unlearned)] for name, run in runs.items()}
 
-    numbers = list(range(len(known)))
-    # As for shadow pipelines: cells that are audited at the same time begin at both ends.
-    order = numbers if subject.is_of_reference else numbers[::-1]
-    plain = {number: subject.remembered_plain([*what, number], partial(make, number)) for number in order}
-    return {name: [Relearned(*(Curves(*one) for one in plain[number][name])) for number in numbers] for name in names}
+    order = subject.in_own_order(len(known))
+    plain = {run: subject.remembered_plain([*what, run], partial(make, run)) for run in order}
+    return {name: [Relearned(*(Curves(*one) for one in plain[run][name])) for run in sorted(plain)] for name in names}
 
 
 def retrained_run(
