@@ -73,3 +73,15 @@ def test_what_shows_otherwise_in_each_target_is_detected_and_noise_is_not() -> N
     of_all = Attacker(telling.double().flatten(0, 1), fold.repeat_interleave(40)).scores(truth)
     assert area(of_all, truth) < 0.65
     assert abs(area(attacker(noise, features).scores(present), truth) - 0.5) < 0.04
+
+
+def test_attackers_with_more_features_have_the_same_ratios_and_other_scores() -> None:
+    rng = torch.Generator().manual_seed(4)
+    together, features, more = (torch.rand(10, 20, width, generator=rng).double() for width in (6, 3, 2))
+    fold, present = torch.arange(10) % 5, torch.arange(20).expand(10, -1) % 2 == 0
+    alone = RatioAttacker(together > 0.5, features, more, fold)
+    first = attacker(together > 0.5, features)
+    second = first.with_more(more)
+    assert torch.equal(second.scores(present), alone.scores(present))
+    assert second.ratios(present) is first.ratios(present)
+    assert not torch.equal(second.scores(present), first.scores(present))

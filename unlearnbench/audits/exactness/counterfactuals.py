@@ -13,7 +13,8 @@ from torch import Tensor
 from unlearnbench import seeds
 from unlearnbench.audits.exactness.bits import answer_differences, state_differences, unequal
 from unlearnbench.audits.exactness.graph_access import faults, listed, unlike
-from unlearnbench.audits.exactness.trials import Run, Trials, outcome, run_differences
+from unlearnbench.audits.exactness.run import Run, outcome, run_differences
+from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 

@@ -24,9 +24,10 @@ from unlearnbench.audits.exactness.counterfactuals import (
     make_check,
 )
 from unlearnbench.audits.exactness.distribution import by_distribution
+from unlearnbench.audits.exactness.run import Run, attempted, outcome_of
 from unlearnbench.audits.exactness.sequences import check_sequences
 from unlearnbench.audits.exactness.taint import check_taint, digests_of
-from unlearnbench.audits.exactness.trials import Run, Trials, attempted, outcome_of
+from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.audits.exactness.verdicts import (
     APPROXIMATE,
     CANNOT_TELL,

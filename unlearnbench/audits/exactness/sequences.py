@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from unlearnbench.audits.exactness.counterfactuals import Check, check_kept, make_check
-from unlearnbench.audits.exactness.trials import Run, Trials, attempted, outcome, run_differences
+from unlearnbench.audits.exactness.run import Run, attempted, outcome, run_differences
+from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.protocol import Request
 
 

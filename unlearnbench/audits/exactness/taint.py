@@ -13,7 +13,8 @@ from torch import Tensor
 from unlearnbench.audits.exactness.counterfactuals import Check, make_check
 from unlearnbench.audits.exactness.graph_access import listed
 from unlearnbench.audits.exactness.reach import named_reachable_tensors
-from unlearnbench.audits.exactness.trials import Run, Trials, outcome
+from unlearnbench.audits.exactness.run import Run, outcome
+from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.graph import Graph
 from unlearnbench.graph.digest import raw_bytes
 from unlearnbench.protocol import Request

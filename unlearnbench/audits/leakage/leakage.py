@@ -164,12 +164,12 @@ class PartitionLeakage(Audit):
         if self.params.worlds < FEWEST_WORLDS:
             return [self._attack(subject, worlds, FORMER, *(former(one.features) for one in sides))]
         centred = [one.features - one.features.mean(dim=1, keepdim=True) for one in sides]
-        of_sides = list(zip(sides, centred, strict=True))
-        after = (RatioAttacker(one.together, features, one.hit[:, :, :0], fold).scores for one, features in of_sides)
-        both = (RatioAttacker(one.together, features, one.hit, fold).scores for one, features in of_sides)
+        of_sides = zip(sides, centred, strict=True)
+        after = [RatioAttacker(one.together, features, one.hit[:, :, :0], fold) for one, features in of_sides]
+        both = [attacker.with_more(one.hit) for one, attacker in zip(sides, after, strict=True)]
         return [
-            self._attack(subject, worlds, PER_TARGET, *after),
-            self._attack(subject, worlds, BOTH_VERSIONS, *both),
+            self._attack(subject, worlds, PER_TARGET, *(one.scores for one in after)),
+            self._attack(subject, worlds, BOTH_VERSIONS, *(one.scores for one in both)),
             self._attack(subject, worlds, FORMER, *(former(one.features) for one in sides)),
             self._attack(subject, worlds, CALIBRATED, *map(former, centred)),
         ]

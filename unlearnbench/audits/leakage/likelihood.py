@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -39,6 +41,8 @@ class RatioAttacker:
         ridge = _RIDGE * covariance.diag().mean() * torch.eye(len(covariance), dtype=torch.float64)
         self._precision = torch.linalg.pinv(covariance + ridge, hermitian=True)
         self._direct = torch.cat([features, more], dim=2)
+        # By the bytes of `present`; attackers with the same worlds share them.
+        self._known: dict[bytes, Tensor] = {}
         self._fold = fold.repeat_interleave(features.shape[1])
 
     def scores(self, present: Tensor) -> Tensor:
@@ -49,8 +53,20 @@ class RatioAttacker:
         rows = torch.cat([self.ratios(present), self._direct], dim=2).flatten(0, 1)
         return Attacker(rows, self._fold).scores(present.flatten())
 
+    def with_more(self, more: Tensor) -> RatioAttacker:
+        """Return an attacker with other `more` features, who has the same ratios."""
+        other = copy.copy(self)
+        other._direct = torch.cat([self._features, more], dim=2)
+        return other
+
     def ratios(self, present: Tensor) -> Tensor:
         """Return the two log-likelihood ratios, float64 [T, W, 2]."""
+        key = present.numpy().tobytes()
+        if key not in self._known:
+            self._known[key] = self._ratios(present)
+        return self._known[key]
+
+    def _ratios(self, present: Tensor) -> Tensor:
         ratios = torch.zeros(*present.shape, 2, dtype=torch.float64)
         sides = [side.double()[:, None] for side in (present, ~present)]
         together, features = ([(side @ values)[:, 0] for side in sides] for values in (self._together, self._features))

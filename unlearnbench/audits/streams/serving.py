@@ -12,7 +12,8 @@ from torch import Tensor
 from unlearnbench.audits.exactness.copies import Answer, Copies
 from unlearnbench.audits.exactness.graph_access import Log
 from unlearnbench.audits.exactness.own_process import value_of
-from unlearnbench.audits.exactness.trials import Fitted, Run, Trials, attempted
+from unlearnbench.audits.exactness.run import Run, attempted
+from unlearnbench.audits.exactness.trials import Fitted, Trials
 from unlearnbench.audits.streams.fresh import published_choice
 from unlearnbench.audits.streams.rules import ONE_SHARD, RANDOM, one_shard, parts
 from unlearnbench.audits.subject import Subject

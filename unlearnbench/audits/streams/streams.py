@@ -12,7 +12,8 @@ from pydantic import Field
 from unlearnbench.audits.base import Audit, Finding, Score
 from unlearnbench.audits.exactness import own_process
 from unlearnbench.audits.exactness.bits import unequal
-from unlearnbench.audits.exactness.trials import Run, Trials, run_differences
+from unlearnbench.audits.exactness.run import Run, run_differences
+from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.audits.exactness.verdicts import CANNOT_TELL, REFUTED, claims_exactness
 from unlearnbench.audits.streams import rules
 from unlearnbench.audits.streams.fresh import ALPHA, adaptive_gap
