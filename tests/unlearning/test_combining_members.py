@@ -36,6 +36,7 @@ BRACKETS = [
     "proportional",
     "attention[epochs=3]",
     "contrastive[epochs=2]",
+    "similarity",
     "stacking",
     "weighted[epochs=3]",
     "weighted[epochs=3,pool=prob]",
