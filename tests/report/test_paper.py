@@ -64,6 +64,15 @@ def test_a_negative_number_has_a_minus_sign_and_unknown_columns_are_told(frame: 
     assert "Known: f1-full, f1-shard, memory, seconds, time." in caught.value.hint
 
 
+def test_tables_that_differ_in_the_training_say_so_and_have_labels_of_their_own(frame: pd.DataFrame) -> None:
+    longer = frame.assign(training_config=frame["training_config"].str.replace('"epochs":100', '"epochs":200'))
+    assert not longer.equals(frame)
+    text = paper_tables(pd.concat([frame, longer]), load_catalogue(only=["unlearnbench"]))
+    labels = [line for line in text.splitlines() if line.startswith(r"\label")]
+    assert labels == [f"\\label{{tab:gcn-0-5-of-nodes-www24-training-epochs-{n}}}" for n in (100, 200)]
+    assert r"\{training.epochs=" in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", CLASSES)
 def test_no_box_of_a_table_sticks_out_of_its_column(frame: pd.DataFrame, tmp_path: Path, document: str) -> None:

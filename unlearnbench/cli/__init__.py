@@ -24,6 +24,7 @@ COMMANDS = {
     "tune": "Tune methods, each with the same number of trials.",
     "forget": "Serve a request to forget on a saved model.",
     "report": "Rebuild tables from records.",
+    "reproduce": "Show a paper's table as it is printed, with ours beside.",
     "leaderboard": "Write or check the leaderboard, submit records.",
     "store": "Look after a results folder.",
     "ls": "List components, tables or experiments.",

@@ -13,7 +13,7 @@ from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.looks import read_look
 
 READS = ("records", "audits", "both")
-OPTIONS = {"unlearner": ("look",), "table": ("against", "reads")}
+OPTIONS = {"unlearner": ("look",), "table": ("against", "reads", "printed")}
 """What `register` takes beside a summary, by kind."""
 _FORMS = {"table": "'module:function' or a function", "experiment": "'package:file.toml'"}
 
@@ -37,9 +37,12 @@ def make_entry(
     against, reads = options.get("against", ""), options.get("reads", "records")
     if against:
         _check_name("published numbers'", against)
+    printed = options.get("printed", "")
+    if not isinstance(printed, str) or (printed and not against):
+        raise UsageError(f"printed={printed!r}: expected the table of the paper, beside `against`")
     if reads not in READS:
         raise UsageError(f"reads={reads!r}: expected one of {', '.join(READS)}")
-    return Entry(kind, name, place, summary, *origin, plugin, read_look(options.get("look")), against, reads)
+    return Entry(kind, name, place, summary, *origin, plugin, read_look(options.get("look")), against, reads, printed)
 
 
 def check_free(catalogue: Catalogue, announced: Sequence[Entry], entry: Entry) -> None:

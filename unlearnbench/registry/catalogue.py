@@ -21,7 +21,8 @@ class Entry:
     """Something as it was announced: nothing of it is imported yet if its target is text.
 
     The target is `module:attribute`, of an experiment `package:file`, or the thing itself. Without a look, figures
-    draw it as its name gives. A table may be set `against` published numbers, and `reads` records, audits or both.
+    draw it as its name gives. A table may be set `against` published numbers, as `printed` in a table of the paper, and
+    `reads` records, audits or both.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Entry:
     look: Look | None = None
     against: str = ""
     reads: str = "records"
+    printed: str = ""
 
     @property
     def key(self) -> str:

@@ -64,6 +64,7 @@ def time_tables(name: str, averages: Aggregate) -> list[Table]:
             "n": len(logs),
             "expected": averages.group.units,
             "source": pair.printed.source,
+            "published_at": pair.printed.at,
             "published_seconds": printed,
             "unlearn_seconds_mean": data[pair.row]["unlearn_seconds_mean"],
             "unlearn_seconds_sd": data[pair.row]["unlearn_seconds_sd"],

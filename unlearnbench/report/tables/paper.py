@@ -16,7 +16,7 @@ from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.metrics import MICRO_F1
-from unlearnbench.report.frame.record_groups import group_records
+from unlearnbench.report.frame.record_groups import distinguish, group_records
 from unlearnbench.report.tables import formatting
 
 POINTS = {"column": 225.0, "page": 340.0}
@@ -117,10 +117,12 @@ def paper_tables(
     places: dict[str, list[Aggregate]] = {}
     for group in group_records(frame):
         places.setdefault(_place(group.facets), []).append(aggregate(group))
+    shown = {place: groups for place, groups in places.items() if any(_rows(groups, all_variants))}
+    captions = distinguish({place: _caption(groups[0].group.facets) for place, groups in shown.items()})
+    chosen = [COLUMNS[name] for name in columns]
     texts = [
-        "\n".join(_table(groups, catalogue, [COLUMNS[name] for name in columns], width, all_variants, command))
-        for groups in places.values()
-        if any(_rows(groups, all_variants))
+        "\n".join(_table(captions[place], groups, catalogue, chosen, width, all_variants, command))
+        for place, groups in shown.items()
     ]
     if not texts:
         raise NothingMatchedError("No record has what the table shows.", "Make some with `unlearnbench run`.")
@@ -130,9 +132,13 @@ def paper_tables(
 def _place(facets: Mapping[str, str]) -> str:
     """Return what the datasets of one table share."""
     protocol = {key: value for key, value in json.loads(facets["protocol_config"]).items() if key != "split"}
-    return canonical(
-        [protocol, facets["model_config"], facets["training_config"], facets["device"], facets["other_config"]]
-    )
+    parts = {name: json.loads(facets[f"{name}_config"]) for name in ("model", "training", "other")}
+    return canonical({"protocol": protocol, **parts, "device": facets["device"]})
+
+
+def _caption(facets: Mapping[str, str]) -> str:
+    apart = "" if facets["protocol"] == "www24" else f", protocol {facets['protocol']}"
+    return f"{_named(facets['model'])}: {facets['forget']} forgotten{apart}"
 
 
 def _rows(groups: Sequence[Aggregate], all_variants: bool) -> dict[str, tuple[str, str]]:
@@ -148,6 +154,7 @@ def _rows(groups: Sequence[Aggregate], all_variants: bool) -> dict[str, tuple[st
 
 
 def _table(
+    caption: str,
     groups: Sequence[Aggregate],
     catalogue: Catalogue,
     columns: Sequence[PaperColumn],
@@ -160,13 +167,13 @@ def _table(
     names = {row: _method(catalogue, *found) for row, found in rows.items()}
     bodies = [_cells(one, rows, columns) for one in groups]
     heads = [_title(one.group.facets["dataset"]) for one in groups]
-    model = _title(first["model"])
     star = "*" if width == "page" else ""
     yield r"% needs \usepackage{booktabs}"
     yield rf"\begin{{table{star}}}[t]" if star else r"\begin{table}[t]"
     yield r"\centering"
-    yield rf"\caption{{Unlearning with {model}: {_escaped(first['forget'])} forgotten.}}"
-    yield rf"\label{{tab:{_slug(first['model'], first['forget'], first['protocol'])}}}"
+    yield rf"\caption{{Unlearning with {_escaped(caption)}.}}"
+    _, _, apart = caption.partition(" {")
+    yield rf"\label{{tab:{_slug(first['model'], first['forget'], first['protocol'], apart)}}}"
     yield r"\footnotesize\setlength{\tabcolsep}{3pt}"
     room_of_names = min(_NAME, max(map(_width, ["method", *names.values()])))
     widths = [max(_width(head), _room(body, columns)) for head, body in zip(heads, bodies, strict=True)]
@@ -270,7 +277,11 @@ def _method(catalogue: Catalogue, name: str, label: str) -> str:
 
 
 def _title(name: str) -> str:
-    return _escaped(TITLES.get(name) or name.replace("-", " ").title())
+    return _escaped(_named(name))
+
+
+def _named(name: str) -> str:
+    return TITLES.get(name) or name.replace("-", " ").title()
 
 
 def _escaped(text: str) -> str:

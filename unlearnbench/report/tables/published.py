@@ -19,12 +19,14 @@ class Published:
         f1: Micro-F1, a share; None where the table has none.
         sd: Its spread as printed, a share.
         seconds: The unlearning time; None where the table has none.
+        at: Its place among all published rows, from 0.
     """
 
     source: str
     f1: float | None = None
     sd: float | None = None
     seconds: float | None = None
+    at: int = 0
 
     def shown(self) -> str:
         """Write F1 with its spread."""
@@ -51,6 +53,7 @@ def of_cell(frame: pd.DataFrame, dataset: str, model: str) -> dict[str, Publishe
             float(row["f1_micro"]) / 100 if "f1_micro" in row else None,
             float(row["sd"]) / 100 if "sd" in row else None,
             float(row["unlearn_seconds"]) if "unlearn_seconds" in row else None,
+            at,
         )
-        for _, row in part.iterrows()
+        for at, (_, row) in zip(part.index, part.iterrows(), strict=True)
     }
