@@ -255,6 +255,15 @@ def test_audits_stand_with_their_gate(page: str) -> None:
     assert "No gate: the audit <code>controls</code> was not run here" in ungated
 
 
+def test_of_an_audit_the_page_shows_the_latest_version_alone() -> None:
+    later = audited("distance", "sisa", "differs", version=2)
+    both = audit_frame_of([*sample_audits(), later.model_copy(update={"key": "ab" * 8})])
+    section = page_text(frame_of(sample_records()), both, PageSource()).split('id="audits-title"')[1]
+    assert "differs" in section
+    assert "as retrained" not in section
+    assert "{version=" not in section
+
+
 def test_what_is_absent_says_what_makes_it() -> None:
     text = page_text(frame_of([make_record("sisa")]), None, PageSource())
     for command in ("run --experiment factorial", "run --experiment cost", "audit all"):

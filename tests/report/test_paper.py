@@ -22,6 +22,8 @@ CLASSES = {
     "acm": (r"\documentclass[sigconf,nonacm]{acmart}", "column"),
     "acm, one column": (r"\documentclass[manuscript,nonacm]{acmart}", "page"),
 }
+# Where a class of two columns begins the second.
+TITLE = r"\title{A paper}\author{A. Uthor}\maketitle"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def test_no_box_of_a_table_sticks_out_of_its_column(frame: pd.DataFrame, tmp_pat
 
     def compiled(body: str) -> str:
         (tmp_path / "paper.tex").write_text(
-            f"{head}\n\\usepackage{{booktabs}}\n\\begin{{document}}\n{body}\n\\end{{document}}\n", "utf-8"
+            f"{head}\n\\usepackage{{booktabs}}\n\\begin{{document}}\n{TITLE}\n{body}\n\\end{{document}}\n", "utf-8"
         )
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)

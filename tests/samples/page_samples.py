@@ -63,10 +63,10 @@ def sample_records() -> list[Record]:
     return [*records, make_record("sisa", dataset=HOSTILE, label=HOSTILE, model=HOSTILE)]
 
 
-def audited(name: str, method: str, verdict: str, scores: Sequence[dict[str, Any]] = ()) -> Record:
+def audited(name: str, method: str, verdict: str, scores: Sequence[dict[str, Any]] = (), version: int = 1) -> Record:
     """Make the record of an audit."""
     record = make_record(method)
-    cell = {**record.cell, "audit": {"name": name, "version": 1, "params": {}}}
+    cell = {**record.cell, "audit": {"name": name, "version": version, "params": {}}}
     found = {"verdict": verdict, "scores": list(scores), "details": {}, "notes": [f"{HOSTILE} of {name}"]}
     return record.model_copy(update={"cell": cell, "audit": found})
 

@@ -20,6 +20,7 @@ from unlearnbench.report.page.forgetting import WORDS, ForgettingIndex
 from unlearnbench.report.page.records import RECORD_COLUMNS, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
+from unlearnbench.report.tables.evidence import audits_of, latest_audits
 from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics.ranks import NEMENYI
@@ -166,7 +167,8 @@ def _matrix(heat: Heat) -> dict[str, Any]:
 def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
     """Return for each place its verdicts, what the gate let through, and the scores."""
     places, command = [], command_note(source, "audits")
-    for _, part in audits.groupby(list(PLACE), sort=False):
+    for _, every in audits.groupby(list(PLACE), sort=False):
+        part = _latest(every)
         verdicts, *scores = [
             replace(table, notes=(*table.notes, *alias_notes(table.shown, part), command))
             for table in audit_tables(part)
@@ -186,6 +188,18 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
             }
         )
     return places
+
+
+def _latest(audits: pd.DataFrame) -> pd.DataFrame:
+    """Keep of each audit of a method the records that count; names tell settings apart where several are left."""
+    kept = pd.concat(
+        latest_audits(of_method, str(name))
+        for _, of_method in audits.groupby("method_config", sort=False)
+        for name in audits_of(of_method).unique()
+    ).sort_index()
+    plain = kept["audit"].str.partition(" {")[0]
+    shown = distinguish(dict(zip(kept["audit_config"], plain, strict=True)))
+    return kept.assign(audit=kept["audit_config"].map(shown))
 
 
 def _notes(rows: pd.DataFrame) -> str:
