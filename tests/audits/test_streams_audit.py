@@ -99,7 +99,7 @@ def test_a_method_whose_runs_differ_is_not_judged(catalogue: Catalogue) -> None:
     assert (finding.verdict, finding.details["claim_holds"]) == ("cannot tell", None)
 
 
-@pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=3]", "postpones-the-third"])
+@pytest.mark.parametrize("method", ["sisa[num_shards=3]", "postpones-the-third"])
 def test_copies_of_one_training_find_what_trainings_of_their_own_find(method: str, catalogue: Catalogue) -> None:
     together, alone = (audited(method, catalogue, requests=4, apart=apart) for apart in (True, False))
     assert (together.verdict, together.scores, together.notes) == (alone.verdict, alone.scores, alone.notes)
