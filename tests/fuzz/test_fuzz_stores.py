@@ -150,7 +150,7 @@ def edit(path: Path, where: int, value: Any) -> None:
 
 
 @given(st.lists(steps, min_size=1, max_size=4))
-@fuzz(1.0)
+@fuzz(0.4)
 def test_every_row_is_one_of_the_untouched_store_and_what_is_not_read_is_named(
     pristine: Path, tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[Any, ...]]
 ) -> None:

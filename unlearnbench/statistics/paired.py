@@ -110,11 +110,11 @@ def corrected_paired_t(differences: Sequence[float], test_share_over_train: floa
         return Paired(n, test_share_over_train, mean, reason=reason)
     if deviation == 0:
         return Paired(n, test_share_over_train, mean, 0.0, freedom, None, float(mean == 0), mean, mean, reason)
-    from scipy.stats import t as student
+    from scipy.special import stdtr, stdtrit
 
     error = deviation * math.sqrt(1 / n + test_share_over_train)
-    t, reach = mean / error, float(student.ppf(1 - ALPHA / 2, freedom)) * error
-    p = float(2 * student.sf(abs(t), freedom))
+    t, reach = mean / error, float(stdtrit(freedom, 1 - ALPHA / 2)) * error
+    p = float(2 * stdtr(freedom, -abs(t)))
     return Paired(n, test_share_over_train, mean, error, freedom, t, p, mean - reach, mean + reach)
 
 
@@ -142,10 +142,10 @@ def equivalence(differences: Sequence[float], ratio: float, margin: float) -> Eq
     if error == 0:
         inside = abs(mean) < margin
         return Equivalence(paired, margin, float(not inside), inside, abs(mean), 0.0)
-    from scipy.stats import t as student
+    from scipy.special import stdtr, stdtrit
 
-    p = float(student.sf((margin - abs(mean)) / error, freedom))
-    smallest = abs(mean) + float(student.ppf(1 - ALPHA, freedom)) * error
+    p = float(stdtr(freedom, (abs(mean) - margin) / error))
+    smallest = abs(mean) + float(stdtrit(freedom, 1 - ALPHA)) * error
     return Equivalence(paired, margin, p, p < ALPHA, smallest, detectable_difference(error, freedom))
 
 
@@ -204,9 +204,9 @@ def prediction_interval(values: Sequence[float]) -> Prediction:
     if mean is None or deviation is None or deviation == 0:
         ends = mean if deviation == 0 else None
         return Prediction(n, mean, ends, ends, reason)
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
-    reach = float(student.ppf(1 - ALPHA / 2, n - 1)) * deviation * math.sqrt(1 + 1 / n)
+    reach = float(stdtrit(n - 1, 1 - ALPHA / 2)) * deviation * math.sqrt(1 + 1 / n)
     return Prediction(n, mean, mean - reach, mean + reach)
 
 

@@ -144,7 +144,11 @@ def _name(config: str) -> str:
 
 def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
     """Keep the records of an audit that count: of the latest version, then of the settings with the most records."""
-    part = audits[audits_of(audits) == name]
+    return latest_settings(audits[audits_of(audits) == name])
+
+
+def latest_settings(part: pd.DataFrame) -> pd.DataFrame:
+    """Keep what counts of the records of one audit: see `latest_audits`."""
     counts = first_of_each(part[["key", "audit_config"]], ["key"])["audit_config"].value_counts()
     if len(counts) < 2:
         return part

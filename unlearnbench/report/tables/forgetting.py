@@ -24,7 +24,7 @@ from unlearnbench.report.tables.evidence import (
     Evidence,
     audited,
     audits_of,
-    latest_audits,
+    latest_settings,
     scored,
     timed,
 )
@@ -94,15 +94,21 @@ class Place:
         """The cells of each row, by configuration, in the order of `heads`."""
         return {config: self._row(config) for config in self.configs}
 
+    @cached_property
+    def _by_audit(self) -> dict[Any, pd.DataFrame]:
+        return dict(tuple(self.audits.groupby([self.audits["method_config"], audits_of(self.audits)], sort=False)))
+
+    def _latest(self, config: str, audit: str) -> pd.DataFrame:
+        return latest_settings(self._by_audit.get((config, audit), self.audits.iloc[:0]))
+
     def _row(self, config: str) -> tuple[Cell, ...]:
-        audits = self.audits[self.audits["method_config"] == config]
         columns: dict[str, list[Evidence]] = {}
         for one in EVIDENCE:
             columns.setdefault(one.audit, []).append(one)
         found = {
             one.name: cell
             for name, of_audit in columns.items()
-            for one, cell in zip(of_audit, audited(of_audit, latest_audits(audits, name)), strict=True)
+            for one, cell in zip(of_audit, audited(of_audit, self._latest(config, name)), strict=True)
         }
         return (
             *(found[one.name] for one in EVIDENCE),
