@@ -72,6 +72,7 @@ def test_edges_and_methods_that_are_trained_again_say_what_was_not_checked(comma
     assert [check["passed"] for check in told["checks"]] == [True, None]
 
 
+@pytest.mark.slow
 def test_features_are_forgotten_and_the_next_request_goes_on_from_there(command: Any) -> None:
     method, train = save_service("sisa[num_shards=2,partitioner=hash]")
     first = ("--forget", f"{train[0]}:0,{train[1]}:2", "--audit", "exactness")

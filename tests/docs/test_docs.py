@@ -200,6 +200,7 @@ def test_other_python_is_valid_and_uses_public_names(text: str) -> None:
                     assert {keyword.arg for keyword in node.keywords if keyword.arg} <= {*OPTIONS, *CALL_ALONE}
 
 
+@pytest.mark.slow
 def test_the_page_of_the_python_api_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -125,6 +125,7 @@ def test_every_model_answers_as_a_copy_that_never_saw_the_former_graph(model: st
     assert all(torch.equal(one, other) for one, other in zip(found, fresh, strict=True))
 
 
+@pytest.mark.slow
 def test_a_run_with_a_caching_model_of_a_plugin_scores_as_without_the_cache(
     command: Any, install: Write, tmp_path: Path
 ) -> None:

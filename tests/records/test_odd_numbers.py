@@ -89,6 +89,7 @@ def test_odd_values_of_metrics_cost_neither_the_record_nor_the_other_scores(
         strict(path.read_text())
 
 
+@pytest.mark.slow
 def test_a_null_is_an_empty_cell_of_a_csv_and_never_a_zero(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     store = Store(out, "m-0001")

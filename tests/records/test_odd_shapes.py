@@ -130,6 +130,7 @@ def test_a_value_of_another_type_costs_its_record_alone(place: str, value: Any, 
     assert not store.has(path.stem)
 
 
+@pytest.mark.slow
 def test_commands_name_an_odd_record_and_show_the_others(command: Any, tmp_path: Path) -> None:
     Store(tmp_path, "m-0001").save(make_record("retrain"))
     expected = command("report", str(tmp_path), "--format", "csv").out

@@ -75,6 +75,7 @@ def test_repetitions_that_failed_or_diverged_are_in_no_number(command: Any, inst
     assert "3/5" in shown
 
 
+@pytest.mark.slow
 def test_one_repetition_has_no_spread_anywhere(command: Any, install: Write, tmp_path: Path) -> None:
     install("ub-scored", SCORED)
     out = str(tmp_path / "out")

@@ -184,6 +184,7 @@ def test_every_figure_has_the_width_of_a_column_and_of_a_page(tmp_path: Path) ->
             assert float(box[2]) == pytest.approx(72 * width, abs=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3.35, 7.0])
 def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float) -> None:
     pytest.importorskip("matplotlib")
@@ -211,6 +212,7 @@ def test_a_long_legend_of_long_names_covers_nothing_and_is_not_cut(width: float)
         assert all(text.get_window_extent().x1 <= 1.02 * panels.x1 for text in panel.texts)
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from unlearnbench.report.figures.figures import write_figures

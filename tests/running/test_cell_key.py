@@ -18,6 +18,7 @@ def summary(cells: int, ready: int) -> str:
     return f"{cells} cells: {cells} ok, 0 failed, 0 refused, 0 diverged; {ready} were there already."
 
 
+@pytest.mark.slow
 def test_another_amount_to_forget_is_another_cell(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("run", "-m", "steady", "-d", "digits", "--repetitions", "1", "--no-reference", "--out", str(out))

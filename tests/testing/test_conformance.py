@@ -84,8 +84,25 @@ SHORT = {
 MODELS = {"cgu": "sgc", "scalegun": "sgc", "graph-editor": "sgc", "projector": "sgc"}
 COMPONENTS = [(kind, name) for kind in KINDS for name in FIRST_PARTY.names(kind) if (kind, name) != ("dataset", "file")]
 LONG = (
-    *(("audit", name) for name in ("controls", "distance", "streams")),
-    *(("unlearner", name) for name in ("ceu", "cognac", "etr", "gif", "idea", "grapheraser", "graphrevoker", "guide")),
+    *(("audit", name) for name in ("controls", "distance", "exactness", "relearning", "streams")),
+    *(
+        ("unlearner", name)
+        for name in (
+            "ceu",
+            "cognac",
+            "etr",
+            "gif",
+            "idea",
+            "grapheraser",
+            "graphrevoker",
+            "guide",
+            "cgu",
+            "projector",
+            "sharded",
+            "smoothed",
+            "tally",
+        )
+    ),
 )
 
 

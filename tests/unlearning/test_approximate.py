@@ -118,6 +118,7 @@ def test_all_run_on_digits(tmp_path):
     assert min(scores.values()) > scores["noop"] - 0.15
 
 
+@pytest.mark.slow
 def test_all_serve_edges_and_only_unlinking_changes_nothing(tmp_path):
     methods = [
         "utu",

@@ -323,6 +323,7 @@ def test_a_refused_step_is_a_refused_record(bracket, words):
     assert any(words in note for note in record.notes)
 
 
+@pytest.mark.slow
 def test_a_trained_network_needs_damping_and_gets_it():
     network, task, request, retained = trained(epochs=100)
     smallest, largest = outermost(
