@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -39,10 +40,23 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make a folder at every `next`; `mktemp` would list all of thousands each time to find the next number."""
+    root = tmp_path_factory.mktemp("own")
+    folders = (root / str(number) for number in itertools.count())
+    return map(made, folders)
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_folders(numbered: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Send caches and results to a temporary folder, and let no variable of the user's reach a test."""
-    folder = tmp_path_factory.mktemp("own")
+    folder = next(numbered)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(variable, str(folder / "cache"))
     for variable in VARIABLES:

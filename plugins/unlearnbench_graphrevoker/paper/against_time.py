@@ -25,7 +25,6 @@ from unlearnbench.report import (
     shown_count,
     shown_names,
     time_notes,
-    timed_records,
     with_facets,
 )
 from unlearnbench_graphrevoker.paper.against import f1_tables, matched, request_note
@@ -46,7 +45,7 @@ def time_tables(name: str, averages: Aggregate) -> list[Table]:
     if not pairs:
         return []
     base_name = WHOLE if name in ABLATIONS else "Retrain"
-    _, timed, _ = timed_records(averages.group)
+    timed = averages.timed
     by_row = {row: timed[timed["row"] == row] for row in averages.group.rows}
     names = dict(zip(averages.data["method"], shown_names(averages), strict=True))
     data = {str(row["method"]): row for _, row in averages.data.iterrows()}

@@ -14,7 +14,7 @@ from unlearnbench.errors import DataError
 from unlearnbench.report.figures.colours import HEAT
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
-from unlearnbench.report.frame.timed import quiet_records, timed_records
+from unlearnbench.report.frame.timed import quiet_records
 from unlearnbench.report.tables.cost import Curve
 from unlearnbench.report.tables.factorial import find_grids, matrix
 from unlearnbench.report.tables.table import Table, shown_statuses
@@ -130,11 +130,12 @@ def stacks(averages: Aggregate, moment: str) -> list[TimeBar]:
     A phase stands apart where every timed record has it; the rest of the whole is `other`.
     """
     names = method_names(averages)
-    _, timed, _ = timed_records(averages.group)
     column, columns = PHASES[moment]
+    timed = averages.timed[list(dict.fromkeys(["row", "exclusive", column, *columns.values()]))]
+    timed_of = dict(tuple(timed[timed[column].notna()].groupby("row", sort=False)))
     drawn = []
     for row in averages.group.rows:
-        cells = quiet_records(timed[(timed["row"] == row) & timed[column].notna()])
+        cells = quiet_records(timed_of.get(row, timed.iloc[:0]))
         total = mean(cells[column])
         if total is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,7 @@ class Aggregate:
             the same records as times; counts: over all of the machine's.
             `diverged`, `refused`, `failed`, `missing`: repetitions.
         chosen: The records the metrics come from, one row per cell and view.
+        timed: The records that times come from, one row each.
         machine: The machine whose times are used; empty if there is none.
         notes: What was left out, and why.
         time_notes: What was left out of times and memory alone, and why.
@@ -63,6 +65,7 @@ class Aggregate:
     group: RecordGroup
     data: pd.DataFrame
     chosen: pd.DataFrame = field(repr=False)
+    timed: pd.DataFrame = field(repr=False)
     machine: str
     notes: tuple[str, ...]
     time_notes: tuple[str, ...]
@@ -102,30 +105,39 @@ def _aggregate(group: RecordGroup, metric: str, more: tuple[str, ...]) -> Aggreg
     if lack:
         time_notes.append(f"No ratio: {lack}.")
     time_notes += [*quiet_notes(timed), *charge_notes(timed)]
-    rows = []
+    rows, statuses = [], _statuses(chosen)
     cells_of, timed_of = ({str(row): part for row, part in one.groupby("row", sort=False)} for one in (chosen, timed))
     base = timed_of.get(reference, timed.iloc[:0])
     for name in group.rows:
         cells = cells_of[name]
         row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
-        row |= _coverage(cells, group.units) | _metrics(cells, names)
+        row |= _coverage(statuses[name], group.units) | _metrics(cells, names)
         mine = timed_of.get(name, timed.iloc[:0])
         row |= _costs(quiet_records(mine), mine) | _ratio(mine, base)
         rows.append(row)
-    return Aggregate(group, pd.DataFrame(rows), chosen, machine, tuple(notes), tuple(time_notes), metric, more)
+    return Aggregate(group, pd.DataFrame(rows), chosen, timed, machine, tuple(notes), tuple(time_notes), metric, more)
 
 
-def _coverage(cells: pd.DataFrame, units: int) -> dict[str, Any]:
-    status = first_of_each(cells[[*UNIT, "status"]], UNIT)["status"]
-    kinds = status[status.isin(FAILURES)].value_counts()
+def _statuses(cells: pd.DataFrame) -> dict[str, Counter[str]]:
+    """Count for each row how its repetitions ended."""
+    ended: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row, status in first_of_each(cells[["row", *UNIT, "status"]], ["row", *UNIT])[["row", "status"]].itertuples(
+        index=False
+    ):
+        ended[str(row)][str(status)] += 1
+    return ended
+
+
+def _coverage(ended: Counter[str], units: int) -> dict[str, Any]:
+    kinds = {status: count for status, count in sorted(ended.items()) if status in FAILURES}
     return {
-        "n": int((status == "ok").sum()),
+        "n": ended["ok"],
         "expected": units,
-        "diverged": int((status == "diverged").sum()),
-        "refused": int((status == "refused").sum()),
-        "failed": int(kinds.sum()),
-        "missing": units - len(status),
-        "failures": ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds.index)),
+        "diverged": ended["diverged"],
+        "refused": ended["refused"],
+        "failed": sum(kinds.values()),
+        "missing": units - ended.total(),
+        "failures": ", ".join(f"{kind} {count}" for kind, count in kinds.items()),
     }
 
 

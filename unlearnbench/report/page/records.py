@@ -13,7 +13,7 @@ from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import UNIT
-from unlearnbench.report.frame.timed import quiet_records, timed_records
+from unlearnbench.report.frame.timed import quiet_records
 
 RECORD_COLUMNS = ("path", "status", "seed", "repetition", *VIEWS, "seconds", "quiet", "score", "time", "started")
 """What `record_rows` holds of each record."""
@@ -31,10 +31,9 @@ def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
     times are made of it.
     """
     ok = averages.chosen["status"] == "ok"
-    _, timed, _ = timed_records(averages.group)
     clocked = {
         place
-        for _, part in timed[["row", "machine", "key", "exclusive"]].groupby("row")
+        for _, part in averages.timed[["row", "machine", "key", "exclusive"]].groupby("row")
         for place in _places(quiet_records(part))
     }
     scored = set(_places(averages.chosen[ok]))

@@ -12,7 +12,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.record_groups import known, reference_row
 from unlearnbench.report.frame.stream import PEAKS, Step, postponed
-from unlearnbench.report.frame.timed import quiet_records, timed_records
+from unlearnbench.report.frame.timed import quiet_records
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, with_facets
@@ -41,7 +41,7 @@ def stream_tables(name: str, averages: Aggregate) -> list[Table]:
 
 def _lines(averages: Aggregate) -> Iterator[dict[str, Any]]:
     chosen = averages.chosen[(averages.chosen["stream"] != "") & (averages.chosen["status"] == "ok")]
-    _, timed, _ = timed_records(averages.group)
+    timed = averages.timed
     reference, _ = reference_row(averages.group)
     base = {unit: _cumulative(steps) for unit, steps in _by_unit(timed[timed["row"] == reference]).items()}
     for row in averages.group.rows:
