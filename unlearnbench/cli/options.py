@@ -57,6 +57,14 @@ disable_plugin = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
 # `cli.main` looks for it among the arguments.
+style = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "md", "latex", "csv"]),
+    default="text",
+    show_default=True,
+    help="How to write it.",
+)
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 

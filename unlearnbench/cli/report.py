@@ -43,14 +43,7 @@ if TYPE_CHECKING:
     show_default=True,
     help=f"Which table: {', '.join(name for name, _ in TABLES)}; --list says what each shows, those of plugins too.",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "md", "latex", "csv"]),
-    default="text",
-    show_default=True,
-    help="How to write it.",
-)
+@options.style
 @options.as_json
 @click.option(
     "--against",

@@ -16,14 +16,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError
 @click.argument("paper")
 @click.argument("results", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option("--table", "number", metavar="N", help="Its number in the paper.  [default: list the tables]")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "md", "latex", "csv"]),
-    default="text",
-    show_default=True,
-    help="How to write it.",
-)
+@options.style
 @click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
 @click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
 @click.option("--notes", "all_notes", is_flag=True, help="Print every note below the table, in full.")
