@@ -8,9 +8,8 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, later, search
+from unlearnbench import Claim, ComponentParams, Paper, Query, Request, Task, Unlearner, later, search
 from unlearnbench.unlearning import LINEAR_MODEL, Normalisation, logistic, propagated, propagation_steps
 
 
@@ -92,17 +91,10 @@ class Cgu(Unlearner):
     def _train(self, task: Task, rows: Tensor) -> None:
         y = logistic.signs(task.graph.y, task.graph.num_classes)
         rng = task.generator(self.name, "noise", self._trainings)
-        drawn = torch.randn(rows.shape[1], y.shape[1], generator=rng, dtype=torch.float64)
-        noise = self.params.std * drawn.to(rows.device)
-        self._weights, steps = logistic.minimise(rows, y, self.params.lam, noise)
-        self._spent = float((self._gradient(task, rows) + noise).norm())
+        self._weights, steps, self._spent = logistic.train(rows, y, self.params.lam, self.params.std, rng)
         self._trainings += 1
         task.count(steps=steps, node_epochs=steps * len(rows))
-        if not self._spent <= self.budget:
-            raise RefusedError(
-                f"Training stopped at a gradient of {self._spent:.2g}, more than the budget of {self.budget:.2g}.",
-                "Use a larger std, epsilon or lam.",
-            )
+        logistic.check_within(self._spent, self.budget)
 
     @property
     def budget(self) -> float:
@@ -135,8 +127,7 @@ class Cgu(Unlearner):
         """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
         rows = propagated(graph, self._steps, self.params.normalisation)[graph.positions(query.targets)]
-        scores = (rows - self._centre) @ self._weights
-        return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
+        return logistic.log_probabilities((rows - self._centre) @ self._weights)
 
     def state(self) -> Mapping[str, Tensor]:
         """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional
 
 from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, search
 from unlearnbench.unlearning import LINEAR_MODEL, logistic, propagated, propagation_steps
@@ -94,17 +93,10 @@ class ScaleGun(Unlearner):
         self._propagation, self._centre = propagate(task.graph, self._steps), self._centre_of(task)
         rows, y = self._propagation.levels[-1] - self._centre, logistic.signs(task.graph.y, task.graph.num_classes)
         rng = task.generator(self.name, "noise", self._trainings)
-        drawn = torch.randn(rows.shape[1], y.shape[1], generator=rng, dtype=torch.float64)
-        noise = self.params.std * drawn.to(rows.device)
-        self._weights, steps = logistic.minimise(rows, y, self.params.lam, noise)
-        self._spent = float((logistic.gradient(self._weights, rows, y, self.params.lam) + noise).norm())
+        self._weights, steps, self._spent = logistic.train(rows, y, self.params.lam, self.params.std, rng)
         self._trainings += 1
         task.count(steps=steps, node_epochs=steps * len(rows))
-        if not self._spent <= self.budget:
-            raise RefusedError(
-                f"Training stopped at a gradient of {self._spent:.2g}, more than the budget of {self.budget:.2g}.",
-                "Use a larger std, epsilon or lam.",
-            )
+        logistic.check_within(self._spent, self.budget)
 
     def _centre_of(self, task: Task) -> Tensor:
         """Return what is subtracted from every row: the exact mean, whatever was left out of the rows."""
@@ -142,8 +134,7 @@ class ScaleGun(Unlearner):
         """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
         rows = propagated(graph, self._steps, "mean", graph.positions(query.targets))
-        scores = (rows - self._centre) @ self._weights
-        return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)
+        return logistic.log_probabilities((rows - self._centre) @ self._weights)
 
     def state(self) -> Mapping[str, Tensor]:
         """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""

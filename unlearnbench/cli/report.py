@@ -270,7 +270,7 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
     from unlearnbench.report.figures.figures import check_figures, write_figures
     from unlearnbench.report.frame.frame import frame_of_runs, read_results
     from unlearnbench.report.page import check_page, write_page
-    from unlearnbench.report.tables.audits import frame_of_audits
+    from unlearnbench.report.tables.audits import audits_among
 
     if html:
         check_page(html)
@@ -278,7 +278,7 @@ def _write_page_and_figures(results: Path, html: Path | None, figures: Path | No
         check_figures(figures)
     read = read_results(results)
     frame = _read(lambda path: frame_of_runs(path, *read), results, wanted)
-    every_audit = frame_of_audits(results, *read) if any(record.is_audit for record in read[0]) else None
+    every_audit = audits_among(results, *read)
     if html:
         source = shlex.quote(str(results)) + wanted.options()
         audits = None

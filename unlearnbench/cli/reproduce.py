@@ -45,7 +45,7 @@ def command(
     from unlearnbench.report import build_tables
     from unlearnbench.report.frame.frame import frame_of_runs, read_results
     from unlearnbench.report.frame.selection import Selection, select
-    from unlearnbench.report.tables.audits import frame_of_audits
+    from unlearnbench.report.tables.audits import audits_among
     from unlearnbench.report.tables.notes import Command
     from unlearnbench.report.tables.reproduced import laid_out, printed_tables
 
@@ -68,7 +68,7 @@ def command(
     plain = frame[~frame["label"].str.contains("preset=")]
     if plain.empty:
         raise NothingMatchedError(f"{results}: no record of what {name} shows.", f"unlearnbench run{wanted.options()}")
-    audits = frame_of_audits(results, *read) if any(record.is_audit for record in read[0]) else None
+    audits = audits_among(results, *read)
     found = build_tables(plain, entry.name, str(results), entry.against, audits, catalogue)
     asked = f"{shlex.quote(str(results))} --table {shlex.quote(number)}{replace(wanted, experiment='').options()}"
     made_by = Command(f"Made by: unlearnbench reproduce {paper} {asked}")

@@ -81,7 +81,7 @@ def normalised(edge_index: Tensor, num_rows: int, edge_weight: Tensor | None = N
     edges, own = with_loops(edge_index, num_rows, edge_weight)
     source, target = edges
     weight = torch.ones(edges.shape[1], device=edges.device) if own is None else own
-    scale = weight.new_zeros(num_rows).scatter_add_(0, target, weight).pow_(-0.5)
+    scale = weighted_degree(target, num_rows, weight).pow_(-0.5)
     scale.masked_fill_(scale.isinf(), 0)
     return sparse.from_edges(edges, num_rows, scale[source] * weight * scale[target])
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unlearnbench.errors import RefusedError
 from unlearnbench.unlearning.linear import conjugate_gradients, minimised
 
 # Lipschitz constants of the second derivative of -log sigmoid, s (1 - s): the paper's, and the least one.
@@ -96,3 +97,40 @@ def residual_bound(rows: Tensor, step: Tensor, gamma: float = GAMMA["paper"]) ->
 def budget(std: float, epsilon: float, delta: float) -> float:
     """Return the norm of the gradient that the random term hides: std * epsilon / sqrt(2 ln(1.5 / delta))."""
     return std * epsilon / math.sqrt(2 * math.log(1.5 / delta))
+
+
+def train(rows: Tensor, y: Tensor, lam: float, std: float, rng: torch.Generator) -> tuple[Tensor, int, float]:
+    """Train with a random linear term.
+
+    Args:
+        rows: float64 [n, F], propagated features.
+        y: float64 [n, C], from `signs`.
+        lam: Penalty per node.
+        std: Standard deviation of the random term.
+        rng: Draws it, on the CPU.
+
+    Returns:
+        Weights, float64 [F, C]; steps; and the norm of the gradient that is left, which counts against the budget.
+    """
+    drawn = torch.randn(rows.shape[1], y.shape[1], generator=rng, dtype=torch.float64)
+    noise = std * drawn.to(rows.device)
+    weights, steps = minimise(rows, y, lam, noise)
+    return weights, steps, float((gradient(weights, rows, y, lam) + noise).norm())
+
+
+def check_within(spent: float, most: float) -> None:
+    """Refuse a training that used up more than the budget.
+
+    Raises:
+        RefusedError: It did.
+    """
+    if not spent <= most:
+        raise RefusedError(
+            f"Training stopped at a gradient of {spent:.2g}, more than the budget of {most:.2g}.",
+            "Use a larger std, epsilon or lam.",
+        )
+
+
+def log_probabilities(scores: Tensor) -> Tensor:
+    """Return the logarithm of the normalised probabilities of one-against-rest regressions: float32 [n, C]."""
+    return torch.log_softmax(functional.logsigmoid(scores), dim=1).to(torch.float32)

@@ -155,6 +155,14 @@ def first_of_each(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return kept
 
 
+def units_by(names: pd.Series[Any], frame: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
+    """Return the different pairs of seed and repetition in the rows of each name, in order."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for name, seed, repetition in zip(names, frame["seed"], frame["repetition"], strict=True):
+        found.setdefault(str(name), set()).add((int(seed), int(repetition)))
+    return {name: sorted(units) for name, units in found.items()}
+
+
 def reference_row(group: RecordGroup) -> tuple[str, str]:
     """Name the row of the reference; where it is not clear which that is, the name is empty and a reason follows."""
     named = sorted(set(group.frame.loc[group.frame["method_name"] == REFERENCE, "row"]))

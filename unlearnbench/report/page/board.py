@@ -16,7 +16,7 @@ from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.contrasts import overlap, with_claim
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import short_name, unit
-from unlearnbench.report.frame.record_groups import UNIT, first_of_each, reference_row, retrains
+from unlearnbench.report.frame.record_groups import UNIT, first_of_each, reference_row, retrains, units_by
 from unlearnbench.report.frame.timed import Pair, paired_times
 from unlearnbench.report.page.commands import run_command
 from unlearnbench.report.page.forgetting import Forgetting
@@ -111,7 +111,7 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
     first = averages.group.frame.drop_duplicates("row").set_index("row")[["label", "preset", "method_config", "claim"]]
     controls = with_claim(averages, "none")
     elsewhere = _timed_elsewhere(averages)
-    units = _units(averages.group.frame)
+    units = units_by(averages.group.frame["method_config"], averages.group.frame)
     wanted = dict.fromkeys(("exactness", *(head.audit for head in heads if head.audit)))
     audited = {str(k): str(v) for k, v in forgetting.audits.iloc[0].items()} if forgetting.rows else {}
     rows = []
@@ -245,14 +245,6 @@ def _mark_defaults(rows: list[dict[str, Any]], labels: Mapping[Any, Any]) -> Non
     if not any(row["default"] for row in rows if row["kind"] == METHOD):
         for row in rows:
             row["default"] = True
-
-
-def _units(frame: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
-    """Return seed and repetition of each method's records."""
-    found: dict[str, set[tuple[int, int]]] = {}
-    for config, seed, repetition in frame[["method_config", *UNIT]].drop_duplicates().itertuples(index=False):
-        found.setdefault(str(config), set()).add((int(seed), int(repetition)))
-    return {config: sorted(units) for config, units in found.items()}
 
 
 def _notes(averages: Aggregate, notes: Sequence[str]) -> list[str]:

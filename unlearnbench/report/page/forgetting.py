@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.record_groups import units_by
 from unlearnbench.report.tables.audits import PLACE, joined
 from unlearnbench.report.tables.evidence import EVIDENCE, Cell, latest_audits
 from unlearnbench.report.tables.forgetting import Place
@@ -94,15 +94,11 @@ class ForgettingIndex:
             {str(config): _verdict(audits) for config, audits in by_method.items()},
             {config: place.claim(config) for config in names},
             names,
-            {str(config): _units(audits) for config, audits in by_method.items()},
+            {
+                str(config): units_by(audits["audit"].str.partition(" ")[0], audits)
+                for config, audits in by_method.items()
+            },
         )
-
-
-def _units(audits: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
-    found: dict[str, set[tuple[int, int]]] = {}
-    for audit, seed, repetition in audits[["audit", *UNIT]].drop_duplicates().itertuples(index=False):
-        found.setdefault(str(audit).partition(" ")[0], set()).add((int(seed), int(repetition)))
-    return {audit: sorted(units) for audit, units in found.items()}
 
 
 def _verdict(audits: pd.DataFrame) -> str:

@@ -65,6 +65,13 @@ def frame_of_audits(
     return audit_frame_of(records, [problem.message for problem in problems])
 
 
+def audits_among(
+    path: str | Path, everything: Sequence[Record], problems: Sequence[UnlearnbenchError]
+) -> pd.DataFrame | None:
+    """Make the data frame as `frame_of_audits` does; None where there are no audits."""
+    return frame_of_audits(path, everything, problems) if any(record.is_audit for record in everything) else None
+
+
 def audit_frame_of(
     records: Iterable[Record], problems: Sequence[str] = (), aliases: Mapping[str, str] = NO_ALIASES
 ) -> pd.DataFrame:
