@@ -11,7 +11,7 @@ import pytest
 from command_line import ONCE, command, install
 from platformdirs import user_cache_path
 
-from unlearnbench.cli import report
+from unlearnbench.cli import report_tables
 from unlearnbench.cli.answers import MOST, Answer, Answers
 
 __all__ = ["command", "install"]
@@ -76,9 +76,9 @@ def test_other_settings_of_the_environment_are_another_question(folder: Path, mo
 
 def test_report_answers_a_second_time_without_reading_records(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("run", "-m", "steady", *ONCE, "--out", "out").code == 0
-    monkeypatch.setattr(report, "MANY", 1)
+    monkeypatch.setattr(report_tables, "MANY", 1)
     first = command("report", "out")
     assert first.err.startswith("reading ")
-    monkeypatch.setattr(report, "_answer", lambda *given: pytest.fail("records were read"))
+    monkeypatch.setattr(report_tables, "_answer", lambda *given: pytest.fail("records were read"))
     second = command("report", "out")
     assert (second.code, second.out, second.err) == (0, first.out, "")

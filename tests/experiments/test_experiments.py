@@ -11,7 +11,8 @@ from command_line import command, install
 from plugin_samples import TOYS
 
 from unlearnbench.errors import UsageError
-from unlearnbench.experiments import configs, experiment_names, find_experiment
+from unlearnbench.experiments import experiment_names, find_experiment
+from unlearnbench.experiments.grids import configs
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running import lookup
@@ -82,7 +83,7 @@ def test_grids_become_one_plan_with_every_cell_once(command: Any, monkeypatch: p
     def two(*arguments: Any) -> list[RunConfig]:
         return [RunConfig(**grid, epochs=2), RunConfig(**{**grid, "repetitions": 3}, epochs=2)]
 
-    monkeypatch.setattr("unlearnbench.experiments.configs", two)
+    monkeypatch.setattr("unlearnbench.experiments.grids.configs", two)
     told = command("run", "--experiment", "cost", "--dry-run")
     lines = [line for line in told.out.splitlines() if "steady" in line]
     assert len(lines) == len(set(lines)) == 3

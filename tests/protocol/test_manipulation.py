@@ -15,7 +15,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.protocol import Forget, Protocol, protocol
 from unlearnbench.protocol.manipulation import add_edges, affected_classes, swap_labels
 from unlearnbench.protocol.poison import Poison
-from unlearnbench.report.frame.frame import shown_forget
+from unlearnbench.report.frame.names import shown_forget
 from unlearnbench.running.config import make_config
 from unlearnbench.running.runner import run_cell
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph

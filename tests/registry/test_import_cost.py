@@ -7,12 +7,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import product
+from pathlib import Path
 
 import pytest
 from command_line import command, install
+from record_samples import make_record
 from repository import ROOT
 
 from unlearnbench import hookspecs
+from unlearnbench.records.store import Store
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.requirements import requirements_of
 
@@ -84,6 +88,32 @@ print(code, sorted(heavy & set(sys.modules)))
 def test_a_run_on_digits_imports_nothing_large_but_torch_and_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_RUN], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+REPORT = """
+import sys
+from unlearnbench import cli
+
+code = 0
+try:
+    cli.main(["report", *sys.argv[1:]])
+except SystemExit as end:
+    code = end.code
+heavy = {"torch", "torch_geometric", "sklearn", "scipy.stats", "matplotlib", "optuna"}
+print(code, sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_tables_and_the_page_are_made_without_torch(tmp_path: Path) -> None:
+    store = Store(tmp_path / "out", "m-0001")
+    for method, repetition in product(("retrain", "sisa"), range(2)):
+        store.save(make_record(method, repetition))
+    for more in ([], ["--html", str(tmp_path / "page")]):
+        done = subprocess.run(
+            [sys.executable, "-c", REPORT, str(store.root), *more], capture_output=True, text=True, check=False
+        )
+        assert done.stdout.splitlines()[-1] == "0 []", done.stderr
 
 
 def test_what_a_built_in_component_needs_beyond_that_is_one_partitioner() -> None:

@@ -12,7 +12,8 @@ from plugin_samples import FakePoint, Write, install, load, status_of
 from record_samples import make_record
 
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.experiments import configs, experiments_with, find_experiment
+from unlearnbench.experiments import experiments_with, find_experiment
+from unlearnbench.experiments.grids import configs
 from unlearnbench.hookspecs import hookimpl
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.looks import Look

@@ -18,7 +18,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
 from unlearnbench.report import frame_of, load_records
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
-from unlearnbench.report.frame.frame import shown_forget, shown_method
+from unlearnbench.report.frame.names import shown_forget, shown_method
 from unlearnbench.report.frame.record_groups import distinguish, group_records
 from unlearnbench.report.tables.core import EVERY_GROUP
 from unlearnbench.report.tables.index import build_tables

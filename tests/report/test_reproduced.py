@@ -11,6 +11,7 @@ from command_line import command, install
 from page_samples import WOBBLE
 from record_samples import make_record
 
+from unlearnbench import experiments
 from unlearnbench.errors import UsageError
 from unlearnbench.records.store import Store
 from unlearnbench.registry.loading import load_catalogue
@@ -88,3 +89,11 @@ def test_what_is_not_there_is_told(command: Any, tmp_path: Path, frame: pd.DataF
     told = command("reproduce", "graphrevoker", str(tmp_path), "--table", "5")
     assert told.code == 3
     assert "unlearnbench run --experiment www24-partition-ablation" in told.err
+
+
+def test_of_the_experiments_those_of_the_paper_are_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    find = experiments.find_experiment
+    monkeypatch.setattr(experiments, "find_experiment", lambda name, *more: read.append(name) or find(name, *more))
+    assert next(experiments.experiments_with("utility", CATALOGUE, "graphrevoker")) == "graphrevoker-www24"
+    assert {CATALOGUE.find("experiment", name).plugin for name in read} == {"graphrevoker"}

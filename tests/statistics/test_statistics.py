@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from itertools import combinations
 from typing import Any
 
@@ -22,6 +23,7 @@ from unlearnbench.statistics import (
     permutation_test,
     prediction_interval,
 )
+from unlearnbench.statistics.averages import mean, sample_sd
 
 FOLDS = 1 / 7
 SCORES = [0.012, -0.004, 0.021, 0.008, 0.015, -0.001, 0.030, 0.011, 0.002, 0.009]
@@ -355,3 +357,17 @@ def test_runs_that_share_seeds_across_sides_are_told_apart_too_seldom_rather_tha
         assert test.p is not None
         alarms += test.p <= 0.05
     assert alarms <= 5
+
+
+# --- averages
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=2, max_size=12))
+def test_means_and_spreads_are_rounded_once(values: list[float]) -> None:
+    assert mean(values) == statistics.mean(values)
+    assert sample_sd(values) == statistics.stdev(values)
+
+
+def test_there_is_no_mean_of_nothing_and_no_spread_of_one_number() -> None:
+    assert (mean([]), sample_sd([]), sample_sd([0.5])) == (None, None, None)
+    assert (mean([0.5]), sample_sd([0.5, 0.5])) == (0.5, 0.0)

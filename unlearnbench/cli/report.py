@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-import sys
-import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from unlearnbench import messages
 from unlearnbench.cli import options
-from unlearnbench.cli.answers import Answer, Answers
 from unlearnbench.cli.lists import definitions
-from unlearnbench.cli.program import program
-from unlearnbench.cli.warned import warnings_as_lines
+from unlearnbench.cli.report_page import write_page_and_figures
+from unlearnbench.cli.report_tables import Question, write_paper, write_table
 from unlearnbench.errors import NothingMatchedError, UsageError
-from unlearnbench.messages import columns, is_coloured
 from unlearnbench.registry.brackets import split_names
 from unlearnbench.registry.builtin import TABLES
-
-MANY = 300
-"""From so many files on it is said that reading them takes time."""
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from unlearnbench.report.frame.selection import Selection
 
 
 @click.command("report", cls=options.Command, short_help="Rebuild tables from records.")
@@ -135,12 +117,12 @@ def command(
     asked = Question(table, style, against, metric, experiment or "", named, of_models, chosen, all_notes)
     if paper:
         _refuse_options_of_tables(context, "--paper writes one table of its own.")
-        _write_paper(results, asked, split_names([paper_columns]), "page" if wide else "column")
+        write_paper(results, asked, split_names([paper_columns]), "page" if wide else "column")
     elif html or figures:
         _refuse_options_of_tables(context)
-        _write_page_and_figures(results, html, figures, asked.wanted)
+        write_page_and_figures(results, html, figures, asked.wanted)
     else:
-        _write_table(results, asked, figure)
+        write_table(results, asked, figure)
 
 
 def _check_there(results: Path) -> None:
@@ -165,155 +147,6 @@ def _list(context: click.Context) -> None:
     print(definitions("Figures, drawn by --figures:", FIGURES))
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked of the records of a folder."""
-
-    table: str
-    style: str
-    against: str
-    metric: str
-    experiment: str
-    datasets: tuple[str, ...]
-    models: tuple[str, ...]
-    methods: tuple[str, ...]
-    all_notes: bool
-
-    @property
-    def wanted(self) -> Selection:
-        """Which of the records are asked about."""
-        from unlearnbench.report.frame.selection import Selection
-
-        return Selection(self.experiment, self.datasets, self.models, self.methods)
-
-    def canonical(self) -> list[Any]:
-        """Return everything that the answer depends on beside the records, as plain JSON values."""
-        looks = [columns(), is_coloured(sys.stdout), program()] if self.style == "text" else []
-        return [asdict(self), looks]
-
-
-def _write_table(results: Path, asked: Question, figure: Path | None) -> None:
-    """Print a table: what was printed before if nothing has changed since, else from the records."""
-    if figure:
-        _print_answer(_answer(results, asked, figure), asked.style)
-        return
-    answers = Answers(results, asked.canonical())
-    answer = answers.find()
-    if answer is None:
-        _say_that_it_takes_time(answers.records)
-        answer = _answer(results, asked, None)
-        answers.keep(answer)
-    _print_answer(answer, asked.style)
-
-
-def _write_paper(results: Path, asked: Question, names: list[str], width: str) -> None:
-    """Print tables in LaTeX, methods by datasets."""
-    from unlearnbench.registry.loading import load_catalogue
-    from unlearnbench.report import load_records
-    from unlearnbench.report.tables.paper import paper_tables
-
-    frame = _read(load_records, results, asked.wanted)
-    chosen = shlex.join(["--columns", ",".join(names)]) + (" --wide" if width == "page" else "")
-    command = f"Made by: unlearnbench report {shlex.quote(str(results))}{asked.wanted.options()} --paper {chosen}"
-    print(paper_tables(frame, load_catalogue(), names, width, bool(asked.methods), command))
-
-
-def _print_answer(answer: Answer, style: str) -> None:
-    for problem in answer.problems:
-        messages.warning(problem)
-    if style == "csv":  # for programs: in one encoding, whatever that of the terminal is
-        click.echo(answer.text.encode(), nl=False)
-    else:
-        print(answer.text)
-
-
-def _say_that_it_takes_time(records: int) -> None:
-    if records >= MANY:
-        print(f"reading {records:,} files of records; the next time is faster ...", file=sys.stderr)
-
-
-def _answer(results: Path, asked: Question, figure: Path | None) -> Answer:
-    """Build a table from the records, and draw it into a file if there is one."""
-    from unlearnbench.registry.loading import load_catalogue
-    from unlearnbench.report import load_records
-    from unlearnbench.report.figures.poison import check_figure, draw_poison
-    from unlearnbench.report.figures.stream import draw_stream
-    from unlearnbench.report.frame.frame import frame_of
-    from unlearnbench.report.tables.audits import load_audits
-    from unlearnbench.report.tables.index import build_tables, find_table
-
-    catalogue, table, problems = load_catalogue(), asked.table, list[str]()
-    reads = find_table(catalogue, table, asked.against).reads
-    figures = {"poison": draw_poison, "stream": draw_stream}
-    if figure:
-        if table not in figures:
-            raise UsageError(f"There is no figure of table {table!r}.", f"Figures are drawn of: {', '.join(figures)}.")
-        check_figure(figure)
-    # Experiments have no audits of their own.
-    audits = _audits(results, replace(asked.wanted, experiment="")) if reads == "both" else None
-    try:
-        frame = _read(load_audits if reads == "audits" else load_records, results, asked.wanted, problems.append)
-    except NothingMatchedError:
-        if audits is None:
-            raise
-        frame = frame_of([])
-    source = shlex.quote(str(results)) + asked.wanted.options()
-    tables = build_tables(frame, table, source, asked.against, audits, catalogue, asked.metric)
-    text = options.printed(tables, asked.style, asked.all_notes)
-    if figure:
-        figures[table](tables, figure)
-    return Answer(text, tuple(problems))
-
-
-def _write_page_and_figures(results: Path, html: Path | None, figures: Path | None, wanted: Selection) -> None:
-    """Write the page and the figures, and print their paths."""
-    from unlearnbench.report.figures.figures import check_figures, write_figures
-    from unlearnbench.report.frame.frame import frame_of_runs, read_results
-    from unlearnbench.report.page import check_page, write_page
-    from unlearnbench.report.tables.audits import audits_among
-
-    if html:
-        check_page(html)
-    if figures:
-        check_figures(figures)
-    read = read_results(results)
-    frame = _read(lambda path: frame_of_runs(path, *read), results, wanted)
-    every_audit = audits_among(results, *read)
-    if html:
-        source = shlex.quote(str(results)) + wanted.options()
-        audits = None
-        with contextlib.suppress(NothingMatchedError):
-            # Experiments have no audits of their own.
-            audits = every_audit if every_audit is None else _selected(every_audit, replace(wanted, experiment=""))
-        with warnings_as_lines():
-            page = write_page(results, frame, audits, html, source)
-        print(page)
-    if figures:
-        for path in write_figures(frame, figures, every_audit):
-            print(str(path))
-
-
-def _read(
-    load: Callable[[Path], pd.DataFrame],
-    results: Path,
-    wanted: Selection,
-    on_problem: Callable[[str], None] = messages.warning,
-) -> pd.DataFrame:
-    """Read the selected records; `on_problem` is called with each problem."""
-    frame = _quietly(load, results)
-    for problem in frame.attrs.get("problems", ()):
-        on_problem(problem)
-    return _selected(frame, wanted)
-
-
-def _selected(frame: pd.DataFrame, wanted: Selection) -> pd.DataFrame:
-    """Return the selected records; the catalogue is loaded only if names have to be looked up."""
-    from unlearnbench.registry.loading import load_catalogue
-    from unlearnbench.report.frame.selection import select
-
-    return select(frame, wanted, load_catalogue()) if wanted.options() else frame
-
-
 def _refuse_options_of_tables(
     context: click.Context, why: str = "They say what one table shows; --html and --figures show everything."
 ) -> None:
@@ -331,21 +164,3 @@ def _refuse_options_of_tables(
             f"{', '.join(given)} cannot be given here. {why}",
             "Leave one of them out.",
         )
-
-
-def _audits(results: Path, wanted: Selection | None = None) -> pd.DataFrame | None:
-    """Read the records of audits in this folder, the selected ones, if there are any."""
-    from unlearnbench.report.tables.audits import load_audits
-
-    try:
-        audits = _quietly(load_audits, results)
-        return audits if wanted is None else _selected(audits, wanted)
-    except NothingMatchedError:
-        return None
-
-
-def _quietly(load: Callable[[Path], pd.DataFrame], results: Path) -> pd.DataFrame:
-    """Read records without warnings: the same problems are printed, one line each."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load(results)

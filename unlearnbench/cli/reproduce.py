@@ -41,6 +41,7 @@ def command(
     """  # noqa: D301
     from unlearnbench.experiments import experiments_with
     from unlearnbench.registry.brackets import split_names
+    from unlearnbench.registry.catalogue import Entry
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report import build_tables
     from unlearnbench.report.frame.frame import frame_of_runs, read_results
@@ -51,10 +52,14 @@ def command(
 
     catalogue = load_catalogue()
     tables = printed_tables(catalogue, paper)
-    runs = {name: next(iter(experiments_with(entry.name, catalogue)), "") for name, entry in tables.items()}
+
+    def experiment_of(entry: Entry) -> str:
+        return next(experiments_with(entry.name, catalogue, paper), "")
+
     if number is None:
         for name, entry in tables.items():
-            made = f"; records: unlearnbench run --experiment {runs[name]}" if runs[name] else ""
+            experiment = experiment_of(entry)
+            made = f"; records: unlearnbench run --experiment {experiment}" if experiment else ""
             print(f"{name}  {entry.summary.removesuffix('.')}{made}")
         return
     name = number if number in tables else f"Table {number}"
@@ -63,12 +68,12 @@ def command(
     entry = tables[name]
     read = read_results(results)
     frame = frame_of_runs(results, *read)
-    wanted = Selection(runs[name], tuple(split_names(datasets)), tuple(split_names(models)))
+    wanted = Selection(experiment_of(entry), tuple(split_names(datasets)), tuple(split_names(models)))
     frame = select(frame, wanted, catalogue) if wanted.options() else frame
     plain = frame[~frame["label"].str.contains("preset=")]
     if plain.empty:
         raise NothingMatchedError(f"{results}: no record of what {name} shows.", f"unlearnbench run{wanted.options()}")
-    audits = audits_among(results, *read)
+    audits = audits_among(results, *read) if entry.reads == "both" else None
     found = build_tables(plain, entry.name, str(results), entry.against, audits, catalogue)
     asked = f"{shlex.quote(str(results))} --table {shlex.quote(number)}{replace(wanted, experiment='').options()}"
     made_by = Command(f"Made by: unlearnbench reproduce {paper} {asked}")

@@ -49,7 +49,8 @@ def command(
         grids = make_configs(given_values(given), "The command line")
         tables = ["summary"] if len(grids) == 1 else ["sweep"]
         return run_with_progress(grids, dry_run, tolerate_failures, tables, as_json)
-    from unlearnbench.experiments import configs, find_experiment
+    from unlearnbench.experiments import find_experiment
+    from unlearnbench.experiments.grids import configs
     from unlearnbench.registry.loading import load_catalogue
 
     chosen = find_experiment(experiment, load_catalogue(disable=given.get("disable_plugins") or ()))

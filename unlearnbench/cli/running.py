@@ -21,7 +21,7 @@ from unlearnbench.component import Spec, canonical_json
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK, NothingMatchedError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.messages import broken, columns
-from unlearnbench.metrics.scoring import ONE_CLASS
+from unlearnbench.metrics.wording import ONE_CLASS
 from unlearnbench.protocol import Protocol
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store

@@ -13,9 +13,9 @@ from typing import Any
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.catalogue import Catalogue, reason_of
 from unlearnbench.registry.loading import load_catalogue
-from unlearnbench.running.config import RunConfig, make_configs
 
-_AXES = ("datasets", "models")
+AXES = ("datasets", "models")
+"""What `run` narrows an experiment by."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment
             text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
         plain = tomllib.loads(text)
         grids = tuple({"methods": [], **grid} for grid in plain["grid"])
-        missing = [axis for grid in grids for axis in _AXES if axis not in grid]
+        missing = [axis for grid in grids for axis in AXES if axis not in grid]
         if missing:
             raise UsageError(f"a grid has no {missing[0]}")
         return Experiment(entry.name, entry.summary, plain.get("source", ""), tuple(plain.get("tables", ())), grids)
@@ -61,38 +61,9 @@ def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment
         ) from error
 
 
-def experiments_with(table: str, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the experiments that a table shows; one that cannot be read is passed over."""
-    for name in experiment_names(catalogue):
+def experiments_with(table: str, catalogue: Catalogue, plugin: str = "") -> Iterator[str]:
+    """Yield the experiments that a table shows, those of a plugin first; one that cannot be read is passed over."""
+    for entry in sorted(catalogue.all("experiment"), key=lambda entry: entry.plugin != plugin):
         with contextlib.suppress(UsageError):
-            if table in find_experiment(name, catalogue).tables:
-                yield name
-
-
-def configs(experiment: Experiment, given: Mapping[str, Any]) -> list[RunConfig]:
-    """Make the settings of each grid of an experiment.
-
-    Of the keys of `RunConfig` that the user gave, `datasets` and `models` narrow the experiment, `methods` are
-    added to it, and all others replace what it says.
-
-    Raises:
-        UsageError: A dataset or model that the experiment does not have, or settings that do not fit.
-    """
-    for axis in _AXES:
-        known = dict.fromkeys(name for grid in experiment.grids for name in grid[axis])
-        strange = [name for name in given.get(axis, ()) if name not in known]
-        if strange:
-            raise UsageError(
-                f"Experiment {experiment.name} has no {axis.removesuffix('s')} {strange[0]!r}.",
-                f"It has: {', '.join(known)}. Other {axis} are for a run without --experiment.",
-            )
-    found = []
-    for grid in experiment.grids:
-        values = {**grid, **given, "methods": [*grid["methods"], *given.get("methods", ())]}
-        for axis in _AXES:
-            values[axis] = [name for name in grid[axis] if name in given.get(axis, grid[axis])]
-        if "seeds" in given:
-            values.pop("repetitions", None)
-        if all(values[axis] for axis in _AXES):
-            found += make_configs(values, f"Experiment {experiment.name}")
-    return found
+            if table in find_experiment(entry.name, catalogue).tables:
+                yield entry.name

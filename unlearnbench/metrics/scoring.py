@@ -9,19 +9,9 @@ from torch import Tensor
 
 from unlearnbench.component import Spec
 from unlearnbench.metrics.base import Metric
-
-FAILED = "The metric"
-"""How the note on a metric that failed begins; its name follows."""
-
-ONE_CLASS = "one class:"
-"""How the note on predictions of one class begins."""
+from unlearnbench.metrics.wording import FAILED, ONE_CLASS
 
 Scores = dict[str, dict[str, dict[str, float | None]]]
-
-
-def moments_after(requests: int) -> list[str]:
-    """Name the moments after each request of a cell: after the last one it is `after`, with a stream or without."""
-    return [*(f"after_{number}" for number in range(1, requests)), "after"]
 
 
 def score(

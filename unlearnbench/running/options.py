@@ -21,6 +21,9 @@ MAX_STREAM = 10_000
 # Each grid is held in memory and looked up cell by cell; the largest published comparison has some thousand cells.
 MAX_CELLS = 100_000
 
+TUNED = "tuned"
+"""The protocol whose methods have the values that `unlearnbench tune` chose."""
+
 Name = str | dict[str, Any]
 Count = Annotated[int, Ge(1)]
 

@@ -28,8 +28,9 @@ from unlearnbench.running import lookup
 from unlearnbench.running.cell import Cell, identity_of
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.device import choose_device
+from unlearnbench.running.options import TUNED
 from unlearnbench.running.outcome import RunContext
-from unlearnbench.running.tuned import TUNED, read_tuned
+from unlearnbench.running.tuned import read_tuned
 from unlearnbench.task import Training
 
 # From a method, a model, a dataset and a recipe to the method and the recipe of its cells.

@@ -26,7 +26,8 @@ from unlearnbench.measure.digests import (
     relative_change,
 )
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
-from unlearnbench.metrics.scoring import Scores, class_accuracies, moments_after, one_class_notes, score
+from unlearnbench.metrics.scoring import Scores, class_accuracies, one_class_notes, score
+from unlearnbench.metrics.wording import moments_after
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.records.record import Record
 from unlearnbench.running.cell import Cell

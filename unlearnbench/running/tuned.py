@@ -18,7 +18,6 @@ from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import Training
 
-TUNED = "tuned"
 FILE = "tuned.toml"
 ANY_OTHER = ""
 _OF_TRAINING = "training."

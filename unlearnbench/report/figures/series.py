@@ -14,6 +14,8 @@ from unlearnbench.errors import DataError
 from unlearnbench.report.figures.colours import HEAT
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
+from unlearnbench.report.frame.plain_rows import plain_rows, rows_by
+from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.frame.timed import quiet_records
 from unlearnbench.report.tables.cost import Curve
 from unlearnbench.report.tables.factorial import find_grids, matrix
@@ -111,8 +113,10 @@ def tags(rows: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def points(averages: Aggregate, view: str) -> tuple[list[Point], dict[str, str]]:
     """Return the points of a view, and the rows that have none with the reason."""
-    names, drawn, lacking = method_names(averages), [], {}
-    for (_, row), status in zip(averages.data.iterrows(), shown_statuses(averages.data), strict=True):
+    names = method_names(averages)
+    drawn: list[Point] = []
+    lacking: dict[str, str] = {}
+    for row, status in zip(plain_rows(averages.data), shown_statuses(averages.data), strict=True):
         score, seconds = row[f"f1_micro_{view}_mean"], row["unlearn_seconds_mean"]
         name = str(row["method"])
         if pd.isna(score) or pd.isna(seconds) or seconds <= 0:
@@ -131,16 +135,16 @@ def stacks(averages: Aggregate, moment: str) -> list[TimeBar]:
     """
     names = method_names(averages)
     column, columns = PHASES[moment]
-    timed = averages.timed[list(dict.fromkeys(["row", "exclusive", column, *columns.values()]))]
-    timed_of = dict(tuple(timed[timed[column].notna()].groupby("row", sort=False)))
+    timed = averages.timed[averages.timed[column].notna()]
+    timed_of = rows_by(timed, "row", ["exclusive", column, *columns.values()])
     drawn = []
     for row in averages.group.rows:
-        cells = quiet_records(timed_of.get(row, timed.iloc[:0]))
-        total = mean(cells[column])
+        records = quiet_records(timed_of.get(row, ()))
+        total = mean(record[column] for record in records)
         if total is None:
             continue
-        measured = {name: mean(cells[phase]) for name, phase in columns.items() if cells[phase].notna().all()}
-        parts = {name: value for name, value in measured.items() if value is not None}
+        measured = {name: known(record[phase] for record in records) for name, phase in columns.items()}
+        parts = {name: mean(values) or 0.0 for name, values in measured.items() if len(values) == len(records)}
         parts[OTHER] = max(0.0, total - sum(parts.values()))
         drawn.append(TimeBar(row, names[row], total, parts))
     return drawn

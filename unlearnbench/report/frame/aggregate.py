@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pandas as pd
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, headline, of_plugins
+from unlearnbench.report.frame.plain_rows import Row, rows_by
 from unlearnbench.report.frame.record_groups import (
     UNIT,
     RecordGroup,
@@ -21,12 +23,14 @@ from unlearnbench.report.frame.record_groups import (
     reference_row,
 )
 from unlearnbench.report.frame.timed import (
+    Times,
     charge_notes,
     is_quiet,
-    paired_times,
+    pairs_of,
     quiet_notes,
     quiet_records,
     timed_records,
+    times_of,
 )
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
 
@@ -34,8 +38,10 @@ METRICS = ("f1_micro", "f1_micro_before", "f1_macro", "f1_macro_before", "val_f1
 # After the request, before it, and on the validation nodes.
 MOMENTS = (("", ""), ("", "_before"), ("val_", ""))
 TIMES = ("unlearn_seconds", "partition_seconds", "train_seconds", "aggregate_seconds", "fit_seconds")
+PREDICT = "full_predict_seconds"
 COUNTS = ("shards_hit", "node_epochs", "steps")
 MEMORY = ("unlearn_peak_gpu_mib", "fit_peak_gpu_mib", "unlearn_peak_rss_mib", "fit_peak_rss_mib")
+REASONS = {"gpu_reason": "unlearn_gpu_reason", "rss_reason": "unlearn_rss_reason"}
 STATUSES = ("diverged", "refused", "failed", "missing")
 
 
@@ -77,6 +83,17 @@ class Aggregate:
         """The metrics that tables of scores show: the one that ranks first."""
         return self.metric, *self.more_metrics
 
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], dict[tuple[int, int], float]]:
+        """The metric after the request where there is one: (row, view) to (seed, repetition) to it."""
+        if self.metric not in self.chosen:
+            return {}
+        ok = self.chosen.loc[self.chosen["status"] == "ok", ["row", "view", *UNIT, self.metric]].dropna()
+        found: defaultdict[tuple[str, str], dict[tuple[int, int], float]] = defaultdict(dict)
+        for row, view, seed, repetition, value in ok.itertuples(index=False, name=None):
+            found[row, view][seed, repetition] = value
+        return dict(found)
+
 
 def aggregate(group: RecordGroup, metric: str = MICRO_F1) -> Aggregate:
     """Average over repetitions; nothing that failed, diverged or was refused is in any mean.
@@ -105,15 +122,17 @@ def _aggregate(group: RecordGroup, metric: str, more: tuple[str, ...]) -> Aggreg
     if lack:
         time_notes.append(f"No ratio: {lack}.")
     time_notes += [*quiet_notes(timed), *charge_notes(timed)]
-    rows, statuses = [], _statuses(chosen)
-    cells_of, timed_of = ({str(row): part for row, part in one.groupby("row", sort=False)} for one in (chosen, timed))
-    base = timed_of.get(reference, timed.iloc[:0])
+    statuses = _statuses(chosen)
+    measured = [name for name in names if name in chosen]
+    cells_of = rows_by(chosen, "row", ["method_config", "status", "view", *measured])
+    timed_of = rows_by(timed, "row", [*UNIT, "exclusive", *TIMES, PREDICT, *MEMORY, *COUNTS, *REASONS.values()])
+    base = times_of(timed_of.get(reference, ()))
+    rows = []
     for name in group.rows:
-        cells = cells_of[name]
-        row: dict[str, Any] = {"method": name, "method_config": cells["method_config"].iloc[0]}
+        cells, mine = cells_of[name], timed_of.get(name, [])
+        row: dict[str, Any] = {"method": name, "method_config": cells[0]["method_config"]}
         row |= _coverage(statuses[name], group.units) | _metrics(cells, names)
-        mine = timed_of.get(name, timed.iloc[:0])
-        row |= _costs(quiet_records(mine), mine) | _ratio(mine, base)
+        row |= _costs(quiet_records(mine), mine) | _ratio(times_of(mine), base)
         rows.append(row)
     return Aggregate(group, pd.DataFrame(rows), chosen, timed, machine, tuple(notes), tuple(time_notes), metric, more)
 
@@ -141,41 +160,39 @@ def _coverage(ended: Counter[str], units: int) -> dict[str, Any]:
     }
 
 
-def _metrics(cells: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
+def _metrics(cells: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    is_ok, views = (cells["status"] == "ok").to_numpy(), cells["view"].to_numpy()
-    measured = {name: cells[name].to_numpy("float64") for name in names if name in cells}
     for view in VIEWS:
-        seen = is_ok & (views == view)
+        seen = [cell for cell in cells if cell["status"] == "ok" and cell["view"] == view]
         for metric in names:
-            values = known(measured[metric][seen].tolist()) if metric in measured else []
+            values = known(cell.get(metric) for cell in seen)
             columns[f"{metric}_{view}_mean"] = mean(values)
             columns[f"{metric}_{view}_sd"] = sample_sd(values)
             columns[f"{metric}_{view}_n"] = len(values)
     return columns
 
 
-def _costs(timed: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
-    quiet = int(is_quiet(timed).sum())
-    columns: dict[str, Any] = {"time_n": len(known(timed["unlearn_seconds"])), "quiet_n": quiet, "timed": len(timed)}
-    for name in TIMES:
-        values = known(timed[name])
-        columns[f"{name}_mean"], columns[f"{name}_sd"] = mean(values), sample_sd(values)
-    # Records of earlier releases do not have it.
-    if timed["full_predict_seconds"].notna().any():
-        values = known(timed["full_predict_seconds"])
-        columns |= {"full_predict_seconds_mean": mean(values), "full_predict_seconds_sd": sample_sd(values)}
+def _costs(timed: Sequence[Row], counted: Sequence[Row]) -> dict[str, Any]:
+    values = {name: known(record[name] for record in timed) for name in (*TIMES, PREDICT, *MEMORY)}
+    columns: dict[str, Any] = {
+        "time_n": len(values["unlearn_seconds"]),
+        "quiet_n": sum(map(is_quiet, timed)),
+        "timed": len(timed),
+    }
+    # Records of earlier releases do not have the time of a prediction.
+    for name in (*TIMES, PREDICT) if values[PREDICT] else TIMES:
+        columns[f"{name}_mean"], columns[f"{name}_sd"] = mean(values[name]), sample_sd(values[name])
     for name in MEMORY:
-        columns[name] = mean(known(timed[name]))
+        columns[name] = mean(values[name])
     for name in COUNTS:
-        columns[name] = mean(known(counted[name]))
-    for kind in ("gpu", "rss"):
-        columns[f"{kind}_reason"] = "; ".join(sorted({text for text in timed[f"unlearn_{kind}_reason"] if text}))
+        columns[name] = mean(known(record[name] for record in counted))
+    for name, reason in REASONS.items():
+        columns[name] = "; ".join(sorted({record[reason] for record in timed} - {""}))
     return columns
 
 
-def _ratio(timed: pd.DataFrame, reference: pd.DataFrame) -> dict[str, Any]:
-    pairs = paired_times(timed, reference)
+def _ratio(mine: Times, reference: Times) -> dict[str, Any]:
+    pairs = pairs_of(mine, reference)
     ratios = [pair.mine / pair.other for pair in pairs]
     quiet = sum(pair.quiet for pair in pairs)
     return {"times_retrain": geometric_mean(ratios), "times_retrain_n": len(ratios), "ratio_quiet_n": quiet}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from unlearnbench.records.record import Record
-from unlearnbench.running.tuned import TUNED
+from unlearnbench.running.options import TUNED
 
 NO_ALIASES: Mapping[str, str] = {}
 

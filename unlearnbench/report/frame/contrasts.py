@@ -16,12 +16,7 @@ Scores = Mapping[tuple[int, int], float]
 
 def scores(averages: Aggregate, row: str, view: str) -> Scores:
     """Map (seed, repetition) to the metric after the request of a row in a view, where there is one."""
-    cells = averages.chosen[(averages.chosen["row"] == row) & (averages.chosen["view"] == view)]
-    if averages.metric not in cells:
-        return {}
-    ok = cells[(cells["status"] == "ok") & cells[averages.metric].notna()]
-    columns = (ok[name] for name in ("seed", "repetition", averages.metric))
-    return {(int(seed), int(repetition)): float(value) for seed, repetition, value in zip(*columns, strict=True)}
+    return averages.scores.get((row, view), {})
 
 
 def paired_differences(mine: Scores, others: Scores) -> list[float]:

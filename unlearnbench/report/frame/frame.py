@@ -12,15 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, UsageError
+from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
-from unlearnbench.registry.brackets import Bracket, parse_bracket
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
+from unlearnbench.report.frame.names import shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.stream import stream_steps
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
-from unlearnbench.running.tuned import TUNED
 
 VIEWS = ("shard", "full")
 
@@ -39,8 +38,6 @@ PHASE_SECONDS = {
     "full_predict_seconds": ("predict-full",),
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
-AMOUNTS = ("ratio", "count", "injected", "manipulated", "ids")
-"""What of a request says how much is forgotten."""
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
 _MEMBER = re.compile("train/member-([0-9]+)")
 MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
@@ -165,56 +162,6 @@ def frame_of(
 def canonical(value: Any) -> str:
     """Write plain values as canonical JSON: equal values, equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def shown_method(label: str, preset: str, tuned: bool = False) -> str:
-    """Name a method with its preset behind it, and whether it was tuned: `graphrevoker[sem_weight=0] (paper)`."""
-    if tuned:
-        return f"{shown_method(label, preset)} ({TUNED})"
-    if not preset:
-        return label
-    try:
-        bracket = parse_bracket(label)
-    except UsageError:  # a plugin may label its rows as it likes
-        return f"{label} ({preset})"
-    rest = {key: value for key, value in bracket.arguments.items() if key != "preset"}
-    return f"{Bracket(bracket.name, rest)} ({preset})"
-
-
-def shown_protocol(protocol: Mapping[str, Any]) -> str:
-    """Return the name of a protocol, with the setting where that is not the inductive one."""
-    return "-".join([protocol["name"], *([protocol["setting"]] if "setting" in protocol else [])])
-
-
-def shown_forget(forget: Mapping[str, Any]) -> str:
-    """Describe in a few words what is forgotten."""
-    if "stream" in forget:
-        return f"{forget['stream']} times {shown_forget({k: v for k, v in forget.items() if k != 'stream'})}"
-    if "known" in forget:
-        return f"{100 * forget['known']:g} % of {shown_forget({k: v for k, v in forget.items() if k != 'known'})}"
-    if forget.get("kind") == "feature" and len(forget) == 2 and forget.keys() & set(AMOUNTS):
-        if any(isinstance(one, list) for one in forget.get("ids", [])):
-            return _counted(len(forget["ids"]), "named ", "feature value")
-        if "injected" in forget:
-            return f"injected features of {_counted(forget['injected'], '', 'node')}"
-        return f"features of {shown_forget({**forget, 'kind': 'node'})}"
-    if set(forget) == {"kind", "ratio"}:
-        return f"{100 * forget['ratio']:g} % of {forget['kind']}s"
-    if set(forget) == {"kind", "count"}:
-        return _counted(forget["count"], "", forget["kind"])
-    if set(forget) == {"kind", "injected"}:
-        return _counted(forget["injected"], "injected ", forget["kind"])
-    if set(forget) == {"kind", "manipulated"}:
-        return _counted(
-            forget["manipulated"], "spurious " if forget["kind"] == "edge" else "mislabelled ", forget["kind"]
-        )
-    if set(forget) == {"kind", "ids"}:
-        return _counted(len(forget["ids"]), "named ", forget["kind"])
-    return canonical(forget)
-
-
-def _counted(count: int, how: str, kind: str) -> str:
-    return f"{count} {how}{kind}{'' if count == 1 else 's'}"
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import canonical
-from unlearnbench.running.tuned import TUNED
+from unlearnbench.running.options import TUNED
 
 REFERENCE = "retrain"
 GROUP = ["protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device"]
@@ -155,11 +155,11 @@ def first_of_each(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return kept
 
 
-def units_by(names: pd.Series[Any], frame: pd.DataFrame) -> dict[str, list[tuple[int, int]]]:
-    """Return the different pairs of seed and repetition in the rows of each name, in order."""
+def units_by(rows: Iterable[tuple[str, Any, Any]]) -> dict[str, list[tuple[int, int]]]:
+    """Return the different pairs of seed and repetition of each name, in order, from (name, seed, repetition)."""
     found: dict[str, set[tuple[int, int]]] = {}
-    for name, seed, repetition in zip(names, frame["seed"], frame["repetition"], strict=True):
-        found.setdefault(str(name), set()).add((int(seed), int(repetition)))
+    for name, seed, repetition in rows:
+        found.setdefault(name, set()).add((int(seed), int(repetition)))
     return {name: sorted(units) for name, units in found.items()}
 
 

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
-from unlearnbench.experiments import configs, find_experiment
-from unlearnbench.protocol import Protocol
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.aliases import aliased
 from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
-from unlearnbench.running.config import RunConfig
-from unlearnbench.running.lookup import chosen_datasets, chosen_methods, chosen_models, references_of
-from unlearnbench.running.tuned import TUNED
-
-# A dataset's own split is the dataset's affair, and a version that of the records.
-_OF_THE_GRAPH = ("split", "version")
+from unlearnbench.running.options import TUNED
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,9 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
     """
     selected = frame
     if wanted.experiment:
-        selected = frame[_of_experiment(frame, wanted.experiment, catalogue)]
+        from unlearnbench.report.frame.planned import of_experiment  # imports torch
+
+        selected = frame[of_experiment(frame, wanted.experiment, catalogue)]
         if selected.empty:
             raise NothingMatchedError(
                 f"No record is of experiment {wanted.experiment}.",
@@ -103,17 +96,9 @@ def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Ca
         keep |= rows
     if column != "method" or "method_name" not in frame:
         return keep
-    return keep | (frame["method_name"] == REFERENCE) | frame["method_config"].isin(_references(names, catalogue))
+    from unlearnbench.report.frame.planned import references  # imports torch
 
-
-def _references(methods: Sequence[str], catalogue: Catalogue) -> set[str]:
-    """Return the configurations of what these methods are compared with, of those that are known here."""
-    configs = set[str]()
-    for method in methods:
-        with contextlib.suppress(UsageError):
-            specs = references_of([resolve(catalogue, "unlearner", method)], catalogue)
-            configs |= {canonical(spec.canonical()) for spec in specs}
-    return configs
+    return keep | (frame["method_name"] == REFERENCE) | frame["method_config"].isin(references(names, catalogue))
 
 
 def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) -> pd.Series[bool]:
@@ -127,27 +112,3 @@ def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) ->
         return same | (frame[f"{column}_config"] == canonical(resolve(catalogue, kind, name).canonical()))
     except UsageError:
         return same
-
-
-def _of_experiment(frame: pd.DataFrame, name: str, catalogue: Catalogue) -> pd.Series[bool]:
-    keep = pd.Series(False, index=frame.index)
-    protocols = frame["protocol_config"].map(_without_split)
-    for config in configs(find_experiment(name, catalogue), {}):
-        cells = protocols == _protocol(config)
-        cells &= frame["training_config"] == canonical(config.training_settings().canonical())
-        cells &= frame["dataset"].isin([spec.canonical()["name"] for spec in chosen_datasets(config, catalogue)])
-        cells &= frame["model_config"].isin([canonical(s.canonical()) for s in chosen_models(config, catalogue)])
-        cells &= frame["method_config"].isin([canonical(s.canonical()) for s in chosen_methods(config, catalogue)])
-        keep |= cells
-    return keep
-
-
-def _protocol(config: RunConfig) -> str:
-    values: dict[str, Any] = Protocol(
-        config.protocol, forget=config.forget_amount(), poison=config.poison(), setting=config.setting
-    ).canonical()
-    return canonical({key: value for key, value in values.items() if key not in _OF_THE_GRAPH})
-
-
-def _without_split(text: str) -> str:
-    return canonical({key: value for key, value in json.loads(text).items() if key not in _OF_THE_GRAPH})

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from unlearnbench.measure.request_time import seconds_by_request
-from unlearnbench.metrics.scoring import moments_after
+from unlearnbench.metrics.wording import moments_after
 from unlearnbench.records.record import Record
 
 PEAKS = ("peak_rss_mib", "peak_gpu_mib")

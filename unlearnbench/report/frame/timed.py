@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine, first_of_each
 
 QUIET_ENOUGH = 3
@@ -36,15 +38,15 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     return machine, timed, notes
 
 
-def is_quiet(cells: pd.DataFrame) -> pd.Series[bool]:
-    """Return for each record whether its machine is known to have been quiet."""
-    return pd.Series(cells["exclusive"].to_numpy(bool, na_value=False), index=cells.index)
+def is_quiet(record: Row) -> bool:
+    """Whether the machine of a record is known to have been quiet."""
+    return record["exclusive"] is True
 
 
-def quiet_records(cells: pd.DataFrame) -> pd.DataFrame:
+def quiet_records(records: Sequence[Row]) -> Sequence[Row]:
     """Leave out of one method's records those of a busy machine, if `QUIET_ENOUGH` others remain."""
-    quiet = cells[is_quiet(cells)]
-    return quiet if len(quiet) >= QUIET_ENOUGH else cells
+    quiet = [record for record in records if is_quiet(record)]
+    return quiet if len(quiet) >= QUIET_ENOUGH else records
 
 
 class Pair(NamedTuple):
@@ -55,24 +57,39 @@ class Pair(NamedTuple):
     quiet: bool
 
 
-def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
-    """Pair the unlearning times of two methods by repetition, quiet ones alone if there are `QUIET_ENOUGH`.
+Times = Mapping[tuple[int, int], tuple[float, bool]]
+"""Seed and repetition to the unlearning time of a method, and whether its machine was quiet."""
 
-    Returns:
-        In the order of repetitions; 0 never stands for a time.
-    """
-    mine, theirs = _by_unit(cells), _by_unit(others)
+
+def times_of(records: Iterable[Row]) -> Times:
+    """Return the times of one method's records; 0 never stands for a time."""
+    return {
+        (record["seed"], record["repetition"]): (record["unlearn_seconds"], is_quiet(record))
+        for record in records
+        if record["unlearn_seconds"] > 0
+    }
+
+
+def pairs_of(mine: Times, others: Times) -> list[Pair]:
+    """Pair the times of two methods by repetition, in order; quiet ones alone if there are `QUIET_ENOUGH`."""
     pairs = [
-        Pair(mine[unit][0], theirs[unit][0], mine[unit][1] and theirs[unit][1])
-        for unit in sorted(mine.keys() & theirs.keys())
+        Pair(mine[unit][0], others[unit][0], mine[unit][1] and others[unit][1])
+        for unit in sorted(mine.keys() & others.keys())
     ]
     quiet = [pair for pair in pairs if pair.quiet]
     return quiet if len(quiet) >= QUIET_ENOUGH else pairs
 
 
+def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
+    """Pair the unlearning times in the records of two methods: see `pairs_of`."""
+    mine, theirs = (times_of(plain_rows(one[[*UNIT, "unlearn_seconds", "exclusive"]])) for one in (cells, others))
+    return pairs_of(mine, theirs)
+
+
 def quiet_notes(cells: pd.DataFrame) -> list[str]:
     """Report how many of several methods' timed records `quiet_records` leaves out."""
-    left = sum(len(part) - len(quiet_records(part)) for _, part in cells[["row", "exclusive"]].groupby("row"))
+    total, quiet = Counter(cells["row"]), Counter(cells.loc[cells["exclusive"].fillna(False), "row"])
+    left = sum(count - quiet[row] for row, count in total.items() if quiet[row] >= QUIET_ENOUGH)
     if not left:
         return []
     return [
@@ -88,20 +105,11 @@ BESIDE_OTHERS = "give no times: they did not run one after the other"
 
 def charge_notes(cells: pd.DataFrame) -> Iterator[str]:
     """Name methods that may train when they are asked, and say where times of two meanings stand in one table."""
-    for label, part in cells[cells["answers_like_training"].fillna(False).astype(bool)].groupby("method", sort=False):
-        yield f"{label}: state() or predict() {POSTPONED}, in {len(part)} records."
+    for label, number in Counter(cells.loc[cells["answers_like_training"].fillna(False), "method"]).items():
+        yield f"{label}: state() or predict() {POSTPONED}, in {number} records."
     charged = cells["answers_charged"].dropna().astype(bool)
     if charged.any() and not charged.all():
         yield (
             f"{int((~charged).sum())} of {len(cells)} records are from before the first answers were charged to the"
             " request: their times are of unlearn() alone. `run --overwrite always` measures them anew."
         )
-
-
-def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], tuple[float, bool]]:
-    values: list[list[Any]] = [cells[name].tolist() for name in (*UNIT, "unlearn_seconds")]
-    return {
-        (int(seed), int(repetition)): (float(seconds), bool(quiet))
-        for seed, repetition, seconds, quiet in zip(*values, is_quiet(cells).tolist(), strict=True)
-        if seconds > 0
-    }

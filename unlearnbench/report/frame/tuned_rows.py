@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unlearnbench.running.tuned import TUNED
+from unlearnbench.running.options import TUNED
 
 
 def is_tuned(cell: Mapping[str, Any]) -> bool:

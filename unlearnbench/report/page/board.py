@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from unlearnbench.errors import DataError
 from unlearnbench.report.figures.colours import Looks
 from unlearnbench.report.figures.series import method_names
@@ -16,15 +14,16 @@ from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.contrasts import overlap, with_claim
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import short_name, unit
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT, first_of_each, reference_row, retrains, units_by
-from unlearnbench.report.frame.timed import Pair, paired_times
+from unlearnbench.report.frame.timed import Pair, pairs_of, times_of
 from unlearnbench.report.page.commands import run_command
 from unlearnbench.report.page.forgetting import Forgetting
 from unlearnbench.report.page.records import path_of, record_rows, short
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.columns import BUSY_MARK, SUMMARY
 from unlearnbench.report.tables.comparison import noop_notes
-from unlearnbench.report.tables.evidence import EVIDENCE, Cell
+from unlearnbench.report.tables.evidence import EVIDENCE, Cell, component_name
 from unlearnbench.statistics.averages import geometric_mean
 
 REFERENCE, CONTROL, METHOD = "reference", "control", "method"
@@ -108,19 +107,20 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
     summary = SUMMARY.build("summary", averages)
     heads = heads_of(averages, forgetting)
     names, sources = method_names(averages), record_rows(averages)
-    first = averages.group.frame.drop_duplicates("row").set_index("row")[["label", "preset", "method_config", "claim"]]
+    of_rows = rows_by(averages.group.frame, "row", ["label", "method_config", "claim"])
+    first = {row: records[0] for row, records in of_rows.items()}
     controls = with_claim(averages, "none")
     elsewhere = _timed_elsewhere(averages)
-    units = units_by(averages.group.frame["method_config"], averages.group.frame)
+    units = units_by(averages.group.frame[["method_config", *UNIT]].itertuples(index=False, name=None))
     wanted = dict.fromkeys(("exactness", *(head.audit for head in heads if head.audit)))
     audited = {str(k): str(v) for k, v in forgetting.audits.iloc[0].items()} if forgetting.rows else {}
     rows = []
-    for at, row in enumerate(averages.group.rows):
-        config = str(first.at[row, "method_config"])
-        shown, raw = summary.shown.iloc[at], summary.data.iloc[at]
+    every_row = zip(averages.group.rows, plain_rows(summary.shown), plain_rows(summary.data), strict=True)
+    for row, shown, raw in every_row:
+        config = str(first[row]["method_config"])
         kind = REFERENCE if retrains(config) else CONTROL if row in controls else METHOD
         cells = dict(zip((one.name for one in EVIDENCE), forgetting.cells(config), strict=True))
-        claim = forgetting.claims.get(config) or str(first.at[row, "claim"])
+        claim = forgetting.claims.get(config) or str(first[row]["claim"])
         rows.append(
             {
                 "row": row,
@@ -141,7 +141,7 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
                 "cells": [_cell(head, shown, raw, cells, elsewhere.get(row)) for head in heads],
                 "sources": sources[row],
                 "commands": {
-                    "": run_command(averages.group.facets, label := str(first.at[row, "label"]), units[config]),
+                    "": run_command(averages.group.facets, label := str(first[row]["label"]), units[config]),
                     **{
                         audit: run_command(audited, label, forgetting.units[config][audit], audit)
                         for audit in wanted
@@ -150,7 +150,7 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
                 },
             }
         )
-    _mark_defaults(rows, first["label"].to_dict())
+    _mark_defaults(rows, {row: one["label"] for row, one in first.items()})
     notes = [*_notes(averages, summary.notes), *alias_notes(summary.shown, averages.group.frame)]
     return {"heads": heads, "rows": rows, "notes": notes, "ratio": _overlap(averages)}
 
@@ -164,11 +164,12 @@ def _timed_elsewhere(averages: Aggregate) -> dict[str, tuple[str, list[Pair]]]:
     lacking = set(averages.data.loc[averages.data["times_retrain"].isna(), "method"])
     found: dict[str, tuple[str, list[Pair]]] = {}
     for machine, there in serial.groupby("machine", sort=True):
-        base = there[there["row"] == reference]
-        for row, mine in there[there["row"].isin(lacking)].groupby("row"):
-            pairs = paired_times(mine, base)
-            if len(pairs) > len(found.get(str(row), ("", []))[1]):
-                found[str(row)] = (str(machine), pairs)
+        of_rows = rows_by(there, "row", [*UNIT, "unlearn_seconds", "exclusive"])
+        base = times_of(of_rows.get(reference, ()))
+        for row in lacking & of_rows.keys():
+            pairs = pairs_of(times_of(of_rows[row]), base)
+            if len(pairs) > len(found.get(row, ("", []))[1]):
+                found[row] = (str(machine), pairs)
     return found
 
 
@@ -182,15 +183,18 @@ def _ratio_elsewhere(machine: str, pairs: list[Pair]) -> dict[str, Any]:
 
 def _cell(
     head: Head,
-    shown: pd.Series[Any],
-    raw: pd.Series[Any],
+    shown: Row,
+    raw: Row,
     cells: dict[str, Cell],
     elsewhere: tuple[str, list[Pair]] | None,
 ) -> dict[str, Any]:
     if head.kind == "audit":
         cell = cells[head.source]
         text, _, interval = cell.text.partition(" [")
-        paths = [[path_of(one), one["status"], int(one["repetition"])] for one in cell.records.to_dict("records")]
+        paths = [
+            [path_of(one, component_name(one["method_config"])), one["status"], one["repetition"]]
+            for one in cell.records
+        ]
         said = "; ".join(
             filter(
                 None, (f"95 % interval {interval.rstrip(']').replace(', ', ' to ')}" if interval else "", _count(cell))
@@ -229,12 +233,12 @@ def _claimed(claim: str, verdict: str) -> str:
     return f"claims {claim.replace('-', ' ')}" if claim else ""
 
 
-def _note(raw: pd.Series[Any]) -> str:
+def _note(raw: Row) -> str:
     """Say how many repetitions a row has where that is not all; those that were never asked for are no failure."""
     return "" if raw["n"] == raw["expected"] else f"{int(raw['n'])} of {int(raw['expected'])} repetitions"
 
 
-def _bad(raw: pd.Series[Any]) -> str:
+def _bad(raw: Row) -> str:
     return ", ".join(f"{name} {int(raw[name])}" for name in ("diverged", "refused", "failed") if raw[name])
 
 

@@ -14,13 +14,14 @@ from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
 from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.frame import VIEWS, canonical
+from unlearnbench.report.frame.plain_rows import plain_rows
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each, group_records
 from unlearnbench.report.page.board import build_board
 from unlearnbench.report.page.forgetting import WORDS, ForgettingIndex
 from unlearnbench.report.page.records import RECORD_COLUMNS, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
-from unlearnbench.report.tables.evidence import audits_of, latest_audits
+from unlearnbench.report.tables.evidence import is_latest
 from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics.ranks import NEMENYI
@@ -140,7 +141,7 @@ def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
     tagged = tags((row, names[row]) for row in drawn)
     shown = []
     for row, part in drawn.items():
-        line = [[int(one["deletions"]), _short(one["seconds"]), _short(one["sd"])] for _, one in part.iterrows()]
+        line = [[int(one["deletions"]), _short(one["seconds"]), _short(one["sd"])] for one in plain_rows(part)]
         even = curve.even.get(row)
         text = shown_even(even) if row in curve.even else ""
         shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": text})
@@ -150,7 +151,7 @@ def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
 def _matrix(heat: Heat) -> dict[str, Any]:
     """Return a matrix with a step of the heat for each cell."""
     lines: dict[str, list[dict[str, Any]]] = {view: [] for view in reversed(VIEWS)}
-    for at, (_, line) in enumerate(heat.table.shown.iterrows()):
+    for at, line in enumerate(plain_rows(heat.table.shown)):
         view, partitioner = line["view"], line["partitioner"]
         cells = [
             {"text": line[one], "step": heat.step(view, partitioner, one), "marked": (at, one) in heat.table.marked}
@@ -192,11 +193,7 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
 
 def _latest(audits: pd.DataFrame) -> pd.DataFrame:
     """Keep of each audit of a method the records that count; names tell settings apart where several are left."""
-    kept = pd.concat(
-        latest_audits(of_method, str(name))
-        for _, of_method in audits.groupby("method_config", sort=False)
-        for name in audits_of(of_method).unique()
-    ).sort_index()
+    kept = audits[is_latest(audits)]
     plain = kept["audit"].str.partition(" {")[0]
     shown = distinguish(dict(zip(kept["audit_config"], plain, strict=True)))
     return kept.assign(audit=kept["audit_config"].map(shown))

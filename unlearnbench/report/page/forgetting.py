@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from unlearnbench.report.frame.record_groups import units_by
+from unlearnbench.report.frame.plain_rows import Row, rows_by
+from unlearnbench.report.frame.record_groups import UNIT, units_by
 from unlearnbench.report.tables.audits import PLACE, joined
-from unlearnbench.report.tables.evidence import EVIDENCE, Cell, latest_audits
+from unlearnbench.report.tables.evidence import EVIDENCE, Cell, latest_rows
 from unlearnbench.report.tables.forgetting import Place
 from unlearnbench.report.tables.verdicts import FORGETS, shown_to_forget
 
@@ -86,25 +87,22 @@ class ForgettingIndex:
         names = dict(zip(methods["method_config"], methods["method"], strict=True))
         place = Place(part, None, tuple(names), names)
         rows = {config: cells[: len(EVIDENCE)] for config, cells in place.rows.items()}
-        by_method = dict(tuple(part.groupby("method_config")))
+        by_method = rows_by(part, "method_config", ["audit", "audit_config", "key", "verdict", *UNIT])
         return Forgetting(
             part,
             rows,
             shown_to_forget(self._audits, facets),
-            {str(config): _verdict(audits) for config, audits in by_method.items()},
+            {config: _verdict(audits) for config, audits in by_method.items()},
             {config: place.claim(config) for config in names},
             names,
             {
-                str(config): units_by(audits["audit"].str.partition(" ")[0], audits)
+                config: units_by((row["audit"].partition(" ")[0], row["seed"], row["repetition"]) for row in audits)
                 for config, audits in by_method.items()
             },
         )
 
 
-def _verdict(audits: pd.DataFrame) -> str:
+def _verdict(audits: Sequence[Row]) -> str:
     """Return the verdict of the first audit that decides."""
-    for audit in FORGETS:
-        verdicts = latest_audits(audits, audit)["verdict"]
-        if text := joined(verdicts[verdicts != ""]):
-            return text
-    return ""
+    texts = (joined(row["verdict"] for row in latest_rows(audits, audit) if row["verdict"]) for audit in FORGETS)
+    return next(filter(None, texts), "")

@@ -12,6 +12,7 @@ from unlearnbench.records.files import safe_name
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT
 from unlearnbench.report.frame.timed import quiet_records
 
@@ -30,42 +31,34 @@ def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
     `path` leads from the results folder to the file; `score` and `time`: whether the means of scores and of
     times are made of it.
     """
+    timed = rows_by(averages.timed, "row", ["machine", "key", "exclusive"])
+    clocked = {(one["machine"], one["key"]) for records in timed.values() for one in quiet_records(records)}
     ok = averages.chosen["status"] == "ok"
-    clocked = {
-        place
-        for _, part in averages.timed[["row", "machine", "key", "exclusive"]].groupby("row")
-        for place in _places(quiet_records(part))
-    }
-    scored = set(_places(averages.chosen[ok]))
+    scored = set(averages.chosen.loc[ok, ["machine", "key"]].itertuples(index=False, name=None))
     listed: defaultdict[str, dict[tuple[Any, ...], list[Any]]] = defaultdict(dict)
     names = ["row", *UNIT, "machine", "key", "status", "error_type", "dataset", "method_name"]
     names += ["view", "unlearn_seconds", "exclusive", "started"]
     metric = averages.metric if averages.metric in averages.group.frame else ""
     frame = averages.group.frame[[*names, metric] if metric else names]
-    for one in frame.sort_values(names[:6], kind="stable").to_dict("records"):
+    for one in plain_rows(frame.sort_values(names[:6], kind="stable")):
         failed, place = one["status"] in FAILURES, (one["machine"], one["key"])
-        status = f"{one['status']}: {one['error_type']}" if one["error_type"] else str(one["status"])
-        record = listed[str(one["row"])].setdefault(
-            (*place, one["status"]),
-            [
-                *(path_of(one), status, int(one["seed"]), int(one["repetition"]), *(None for _ in VIEWS)),
+        records, record = listed[one["row"]], (*place, one["status"])
+        if record not in records:
+            status = f"{one['status']}: {one['error_type']}" if one["error_type"] else one["status"]
+            records[record] = [
+                *(path_of(one, one["method_name"]), status, one["seed"], one["repetition"], *(None for _ in VIEWS)),
                 short(one["unlearn_seconds"]),
                 None if pd.isna(one["exclusive"]) else int(one["exclusive"]),
                 *(int(not failed and place in some) for some in (scored, clocked)),
-                str(one["started"])[:16],
-            ],
-        )
+                one["started"][:16],
+            ]
         if not failed and metric:
-            record[RECORD_COLUMNS.index(one["view"])] = short(one[metric])
+            records[record][RECORD_COLUMNS.index(one["view"])] = short(one[metric])
     return {row: list(records.values()) for row, records in listed.items()}
 
 
-def _places(records: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(records["machine"], records["key"], strict=True))
-
-
-def path_of(row: Any) -> str:
+def path_of(row: Row, method: str) -> str:
     """Return where a record lies below the results folder, as the store writes it and as a link needs it."""
-    folders = (safe_name(str(row[name])) for name in ("machine", "dataset", "method_name"))
+    folders = map(safe_name, (row["machine"], row["dataset"], method))
     file = f"{row['key']}{'.error' if row['status'] in FAILURES else ''}.json"
     return quote("/".join(("records", *folders, file)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pandas as pd
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
-from unlearnbench.report.frame.frame import canonical, read_results, shown_forget, shown_method, shown_protocol
-from unlearnbench.report.frame.record_groups import distinguish
+from unlearnbench.report.frame.frame import canonical, read_results
+from unlearnbench.report.frame.names import shown_forget, shown_method, shown_protocol
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
+from unlearnbench.report.frame.record_groups import distinguish, first_of_each
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
@@ -106,13 +109,13 @@ def audit_tables(frame: pd.DataFrame) -> list[Table]:
 
 
 def _verdicts(part: pd.DataFrame) -> Table:
-    results = part.drop_duplicates(["audit", "method", "repetition"])
-    audits = list(dict.fromkeys(results["audit"]))
-    shown = []
-    for method, of_method in results.groupby("method", sort=False):
-        verdicts = {audit: joined(of_method[of_method["audit"] == audit]["verdict"]) for audit in audits}
-        shown.append({"method": str(method), "claim": joined(of_method["claim"]), **verdicts})
-    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for _, row in results.iterrows() if row["notes"]]
+    results = first_of_each(part, ["audit", "method", "repetition"])
+    rows, shown = plain_rows(results), []
+    audits = list(dict.fromkeys(row["audit"] for row in rows))
+    for method, of_method in rows_by(results, "method", ["audit", "claim", "verdict"]).items():
+        verdicts = {audit: joined(row["verdict"] for row in of_method if row["audit"] == audit) for audit in audits}
+        shown.append({"method": method, "claim": joined(row["claim"] for row in of_method), **verdicts})
+    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for row in rows if row["notes"]]
     notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
@@ -122,7 +125,8 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
     if part["repetition"].nunique() > 1:
         shown["repetition"] = part["repetition"].astype(str)
     shown["measure"], shown["where"] = part["measure"], part["where"]
-    shown["value"] = [with_interval(row) for _, row in part.iterrows()]
+    rows = plain_rows(part)
+    shown["value"] = [with_interval(row) for row in rows]
     for column in ("floor", "noop", "effect", "p"):
         if part[column].notna().any():
             shown[column] = [_number(value, column) for value in part[column]]
@@ -130,7 +134,7 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
         shown["runs"] = ["" if pd.isna(value) else str(int(value)) for value in part["runs"]]
     if (part["state"] != "").any():
         shown["state"] = part["state"]
-    texts = (f"{row['where']}, {row['measure']}: {row['note']}" for _, row in part.iterrows() if row["note"])
+    texts = (f"{row['where']}, {row['measure']}: {row['note']}" for row in rows if row["note"])
     old = [OLDER_ATTACK] if audit.partition(" ")[0] == LEAKAGE and PER_TARGET not in set(part["where"]) else []
     notes = (*_meaning(shown, audit), *old, *dict.fromkeys(texts))
     return Table("audits", f"Audit {audit}: {place_name(part)}.", shown, raw(part), notes)
@@ -241,15 +245,15 @@ def raw(part: pd.DataFrame) -> pd.DataFrame:
     return part[[*front, *(name for name in part.columns if name not in (*front, *NAMES))]]
 
 
-def joined(values: pd.Series[Any]) -> str:
+def joined(values: Iterable[str]) -> str:
     """List different texts, with their counts if there are several."""
-    counts = values.value_counts(sort=False)
+    counts = Counter(values)
     if len(counts) == 1:
-        return str(counts.index[0])
+        return next(iter(counts))
     return ", ".join(f"{value} ({count})" for value, count in counts.items())
 
 
-def with_interval(row: Mapping[str, Any] | pd.Series[Any]) -> str:
+def with_interval(row: Row) -> str:
     """Write a value with its interval, if there is one: 0.612 [0.577, 0.647]."""
     text = _number(row["value"], "value")
     if pd.isna(row["low"]) or pd.isna(row["high"]):

@@ -13,7 +13,8 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
-from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
+from unlearnbench.report.frame.record_groups import UNIT, first_of_each
 from unlearnbench.report.frame.timed import BESIDE_OTHERS, POSTPONED
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
@@ -50,7 +51,7 @@ class Column:
     made_of: str = "timed"
     absent: str = ""
 
-    def text(self, row: pd.Series[Any]) -> str:
+    def text(self, row: Row | pd.Series[Any]) -> str:
         """Return the text of one cell; empty where there is no number."""
         value = row[self.value]
         if pd.isna(value):
@@ -91,10 +92,10 @@ class ColumnTable:
         caption = f"{title}: {averages.group.name}"
         if has_times and averages.machine:
             caption += f"; times and memory of machine {averages.machine}"
-        shown = pd.DataFrame({"method": shown_names(averages)})
-        shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for _, row in data.iterrows()]
+        rows, shown = plain_rows(data), pd.DataFrame({"method": shown_names(averages)})
+        shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for row in rows]
         for column in columns:
-            shown[column.title] = [column.text(row) for _, row in data.iterrows()]
+            shown[column.title] = [column.text(row) for row in rows]
         status = shown_statuses(data)
         if any(status):
             shown["status"] = status
@@ -219,7 +220,8 @@ def _notes(
 
 def _retired(averages: Aggregate) -> Iterator[str]:
     """Name rows with shards that were hit and have no member any more: all of their nodes were forgotten."""
-    cells = averages.chosen[averages.chosen["status"] == "ok"].drop_duplicates(["row", *UNIT])
+    ok = averages.chosen["status"] == "ok"
+    cells = first_of_each(averages.chosen.loc[ok, ["row", *UNIT, "shards_retired"]], ["row", *UNIT])
     for row, part in cells[cells["shards_retired"] > 0].groupby("row", sort=True):
         yield Note(
             f"{row}: of the shards hit, {formatting.tenths(part['shards_retired'].mean(), None)} were retired, all of"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.frame import AMOUNTS, canonical
+from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.names import AMOUNTS
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import (
     REFERENCE,
     UNIT,
@@ -20,7 +22,7 @@ from unlearnbench.report.frame.record_groups import (
     first_of_each,
     known,
 )
-from unlearnbench.report.frame.timed import is_quiet, paired_times, quiet_records
+from unlearnbench.report.frame.timed import is_quiet, pairs_of, quiet_records, times_of
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics.averages import geometric_mean, mean, sample_sd
@@ -87,7 +89,7 @@ def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
     # A stream's time is that of many requests.
     frame = first_of_each(frame[frame["stream"] == ""], ["machine", "key"]).dropna(subset="deletions")
-    places = [place_of(row) for row in frame[PLACED].to_dict("records")]
+    places = [place_of(row) for row in plain_rows(frame[PLACED])]
     frame = frame.assign(place=places, deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
@@ -95,7 +97,7 @@ def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         serial = serial[serial["machine"] == machine]
         if serial.empty:
             continue
-        methods = serial.drop_duplicates("method_config")
+        methods = first_of_each(serial, ["method_config"])
         rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
         yield machine, serial.assign(row=serial["method_config"].map(rows))
 
@@ -146,40 +148,48 @@ def curve(part: pd.DataFrame) -> pd.DataFrame:
         Columns `method` (the row), `deletions`, `n`, `quiet`, `seconds` and `sd`, and `ratio`, the geometric mean of
         the ratios to Retrain within repetitions.
     """
-    references = {str(count): cells for count, cells in part[part["method_name"] == REFERENCE].groupby("deletions")}
+    columns = [*UNIT, "deletions", "unlearn_seconds", "exclusive", "shards_hit"]
+    references = rows_by(part[part["method_name"] == REFERENCE], "deletions", columns)
     rows: list[dict[str, Any]] = []
-    part = pd.concat([_of_every_number(cells) for _, cells in part.groupby("row")])
-    for (method, deletions), cells in part.groupby(["row", "deletions"], sort=True):
-        timed = quiet_records(cells)
-        values = known(timed["unlearn_seconds"])
-        reference = references.get(str(deletions))
-        pairs = [] if reference is None else paired_times(cells, reference)
-        rows.append(
-            {
-                "method": method,
-                "deletions": int(str(deletions)),
-                "n": len(values),
-                "quiet": int(is_quiet(timed).sum()),
-                "seconds": mean(values),
-                "sd": sample_sd(values),
-                "ratio": geometric_mean([pair.mine / pair.other for pair in pairs]),
-                "shards_hit": mean(known(cells["shards_hit"])),
-            }
-        )
+    for method, every in sorted(rows_by(part, "row", columns).items()):
+        by_count = _by_number(_of_every_number(every))
+        for deletions, records in sorted(by_count.items()):
+            timed = quiet_records(records)
+            values = known(record["unlearn_seconds"] for record in timed)
+            pairs = pairs_of(times_of(records), times_of(references.get(str(deletions), ())))
+            rows.append(
+                {
+                    "method": method,
+                    "deletions": deletions,
+                    "n": len(values),
+                    "quiet": sum(map(is_quiet, timed)),
+                    "seconds": mean(values),
+                    "sd": sample_sd(values),
+                    "ratio": geometric_mean([pair.mine / pair.other for pair in pairs]),
+                    "shards_hit": mean(known(record["shards_hit"] for record in records)),
+                }
+            )
     return pd.DataFrame(rows)
 
 
-def _of_every_number(cells: pd.DataFrame) -> pd.DataFrame:
+def _by_number(records: Iterable[Row]) -> dict[int, list[Row]]:
+    by_number: defaultdict[int, list[Row]] = defaultdict(list)
+    for record in records:
+        by_number[record["deletions"]].append(record)
+    return by_number
+
+
+def _of_every_number(records: Sequence[Row]) -> Sequence[Row]:
     """Keep of one method's records the repetitions that have every number of deletions, if there are any.
 
     Numbers are compared with each other: a number that alone has more repetitions, or others, would stand out.
     """
-    units = list(cells[UNIT].itertuples(index=False, name=None))
-    by_count: defaultdict[int, set[Any]] = defaultdict(set)
-    for unit, count in zip(units, cells["deletions"], strict=True):
-        by_count[count].add(unit)
-    common = set.intersection(*by_count.values())
-    return cells[[unit in common for unit in units]] if common else cells
+    common = set.intersection(*({_unit(one) for one in alike} for alike in _by_number(records).values()))
+    return [record for record in records if _unit(record) in common] if common else records
+
+
+def _unit(record: Row) -> tuple[int, int]:
+    return record["seed"], record["repetition"]
 
 
 def curve_table(curve: Curve) -> Table:
@@ -188,7 +198,7 @@ def curve_table(curve: Curve) -> Table:
     shown = []
     for method, rows in data.groupby("method", sort=False):
         row = {"method": str(method)}
-        for _, one in rows.iterrows():
+        for one in plain_rows(rows):
             text = formatting.seconds(one["seconds"], None if pd.isna(one["sd"]) else one["sd"])
             if method in curve.even and not pd.isna(one["ratio"]):
                 text += f" ({formatting.ratio(one['ratio'], None)} x)"
@@ -246,7 +256,7 @@ def shown_even(value: float | None) -> str:
     return "never faster" if value == 0 else f"{value:.0f}"
 
 
-def place_of(row: Mapping[Any, Any] | pd.Series[Any]) -> str:
+def place_of(row: Row | pd.Series[Any]) -> str:
     """Return what records share that differ in method, repetition and how much is forgotten only."""
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +16,8 @@ from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap, scores
 from unlearnbench.report.frame.metrics import writer
-from unlearnbench.report.frame.record_groups import UNIT, first_of_each
+from unlearnbench.report.frame.plain_rows import Row
+from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.tables.audits import joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.statistics import corrected_paired_t
@@ -116,11 +119,7 @@ EVIDENCE = (
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One cell: its text, the number behind it, and the records that it is made of.
-
-    Args:
-        records: Columns `machine`, `key`, `status`, `dataset`, `method_name`, `repetition`.
-    """
+    """One cell: its text, the number behind it, and the records of the audit that it is made of."""
 
     text: str = ""
     value: float | None = None
@@ -128,66 +127,97 @@ class Cell:
     high: float | None = None
     n: int = 0
     state: str = ""
-    records: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+    records: Sequence[Row] = field(default=(), repr=False)
 
 
 def audits_of(audits: pd.DataFrame) -> pd.Series[str]:
     """Name the audit of each row, without its settings."""
-    return audits["audit_config"].map(_name)
+    return audits["audit_config"].map(component_name)
 
 
 @cache
-def _name(config: str) -> str:
+def component_name(config: str) -> str:
     """Return the name in the canonical JSON of a component; a results folder has few different ones."""
     return str(json.loads(config)["name"])
 
 
 def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
     """Keep the records of an audit that count: of the latest version, then of the settings with the most records."""
-    return latest_settings(audits[audits_of(audits) == name])
-
-
-def latest_settings(part: pd.DataFrame) -> pd.DataFrame:
-    """Keep what counts of the records of one audit: see `latest_audits`."""
-    counts = first_of_each(part[["key", "audit_config"]], ["key"])["audit_config"].value_counts()
-    if len(counts) < 2:
-        return part
-    best = min(counts.index, key=lambda config: (-int(json.loads(config)["version"]), -int(counts[config]), config))
-    kept: pd.DataFrame = part[part["audit_config"] == best]
+    part = audits[audits_of(audits) == name]
+    kept: pd.DataFrame = part[
+        part["audit_config"] == settings_that_count(zip(part["key"], part["audit_config"], strict=True))
+    ]
     return kept
 
 
-def audited(columns: Sequence[Evidence], part: pd.DataFrame) -> list[Cell]:
-    """Return the cells of a method, of columns of one audit, from its records of the audit; means over repetitions."""
-    if part.empty:
+def is_latest(audits: pd.DataFrame) -> list[bool]:
+    """Mark the rows that `latest_audits` keeps of any method and audit."""
+    settings = audits["audit_config"].tolist()
+    places = list(zip(audits["method_config"], map(component_name, settings), strict=True))
+    by_place: dict[Any, list[tuple[str, str]]] = {}
+    for place, key, one in zip(places, audits["key"], settings, strict=True):
+        by_place.setdefault(place, []).append((key, one))
+    counts = {place: settings_that_count(records) for place, records in by_place.items()}
+    return [counts[place] == one for place, one in zip(places, settings, strict=True)]
+
+
+def latest_rows(audits: Iterable[Row], name: str) -> list[Row]:
+    """Keep of the rows of one method what `latest_audits` keeps of a frame."""
+    part = [row for row in audits if component_name(row["audit_config"]) == name]
+    counts = settings_that_count((row["key"], row["audit_config"]) for row in part)
+    return [row for row in part if row["audit_config"] == counts]
+
+
+def settings_that_count(records: Iterable[tuple[str, str]]) -> str:
+    """Choose, of the settings of one audit of a method, those that count: see `latest_audits`; empty without any.
+
+    Args:
+        records: The key of each record and its settings, as canonical JSON; a record may come several times.
+    """
+    counts = Counter(dict(records).values())
+    return min(counts, key=lambda one: (-int(json.loads(one)["version"]), -counts[one], one), default="")
+
+
+def audited(columns: Sequence[Evidence], rows: Sequence[Row]) -> list[Cell]:
+    """Return the cells of a method, of columns of one audit, from the rows of its records; means over repetitions."""
+    if not rows:
         return [Cell() for _ in columns]
-    results = first_of_each(part, ["machine", "key", "status"])
+    results: dict[Any, Row] = {}
+    for row in rows:
+        results.setdefault(_record(row), row)
     # A cell may have records of several machines: one of them counts.
-    counted = results.assign(failed=results["status"].isin(FAILURES)).sort_values(["failed", "machine"], kind="stable")
-    counted = first_of_each(counted, UNIT)
-    of_records = part.merge(counted[["machine", "key", "status"]])
-    return [_audited(column, counted, of_records, _records(counted)) for column in columns]
+    counted: dict[Any, Row] = {}
+    for row in sorted(results.values(), key=lambda row: (row["status"] in FAILURES, row["machine"])):
+        counted.setdefault((row["seed"], row["repetition"]), row)
+    kept = set(map(_record, counted.values()))
+    of_records = [row for row in rows if _record(row) in kept]
+    return [_audited(column, list(counted.values()), of_records) for column in columns]
 
 
-def _audited(column: Evidence, counted: pd.DataFrame, of_records: pd.DataFrame, records: pd.DataFrame) -> Cell:
+def _record(row: Row) -> tuple[str, str, str]:
+    return row["machine"], row["key"], row["status"]
+
+
+def _audited(column: Evidence, records: Sequence[Row], rows: Sequence[Row]) -> Cell:
+    verdict = joined(record["verdict"] for record in records)
     if not column.measure:
-        return Cell(joined(counted["verdict"]), n=len(counted), records=records)
-    measured = of_records[of_records["measure"] == column.measure]
-    places = [one for one in (*column.where, *column.older) if (measured["where"] == one).any()]
-    rows = measured[measured["where"] == places[0]] if places else measured.iloc[:0]
-    sound = rows[rows[column.value].notna() & (rows["state"] != CANNOT_TELL)]
-    if sound.empty:
+        return Cell(verdict, n=len(records), records=records)
+    measured = [row for row in rows if row["measure"] == column.measure]
+    there = {row["where"] for row in measured}
+    place = next((one for one in (*column.where, *column.older) if one in there), None)
+    at_place = [row for row in measured if row["where"] == place]
+    sound = [row for row in at_place if not pd.isna(row[column.value]) and row["state"] != CANNOT_TELL]
+    if not sound:
         # Where other numbers stand, the verdict is theirs.
-        verdict = "" if of_records["value"].notna().any() else joined(counted["verdict"])
-        text = CANNOT_TELL if len(rows) else verdict
+        text = CANNOT_TELL if at_place else "" if known(row["value"] for row in rows) else verdict
         return Cell(text, n=0, state=text, records=records)
-    states = [NO_GATE] if (sound["state"] == NO_GATE).any() else []
-    states += [OLDER] if places[0] in column.older else []
+    states = [NO_GATE] if any(row["state"] == NO_GATE for row in sound) else []
+    states += [OLDER] if place in column.older else []
     # Without an overlap of splits this is Student's interval of the mean.
-    mean = corrected_paired_t([float(value) for value in sound[column.value]], 0.0)
+    mean = corrected_paired_t([row[column.value] for row in sound], 0.0)
     low, high = mean.low, mean.high
     if len(sound) == 1 and column.value == "value":
-        low, high = (None if pd.isna(end) else float(end) for end in sound.iloc[0][["low", "high"]])
+        low, high = (None if pd.isna(end) else end for end in (sound[0]["low"], sound[0]["high"]))
     text = with_interval({"value": mean.mean, "low": low, "high": high})
     text += f" ({', '.join(states)})" if states else ""
     return Cell(text, mean.mean, low, high, len(sound), ", ".join(states), records)
@@ -199,16 +229,15 @@ def scored(runs: Aggregate | None, config: str, view: str) -> Cell:
         return Cell()
     row = runs.data.set_index("method_config").loc[config]
     value, spread = (row[f"{runs.metric}_{view}_{kind}"] for kind in ("mean", "sd"))
-    records = _of_method(runs, config)
     if pd.isna(value):
-        return Cell(records=records)
+        return Cell()
     values = list(scores(runs, row["method"], view).values())
     text = writer(runs.metric)(value, None if pd.isna(spread) else spread)
     try:
         tested = corrected_paired_t(values, overlap(runs)[0])
     except DataError:  # the split is unknown
-        return Cell(text, float(value), n=len(values), records=records)
-    return Cell(text, float(value), tested.low, tested.high, len(values), records=records)
+        return Cell(text, float(value), n=len(values))
+    return Cell(text, float(value), tested.low, tested.high, len(values))
 
 
 def timed(runs: Aggregate | None, config: str) -> Cell:
@@ -217,15 +246,4 @@ def timed(runs: Aggregate | None, config: str) -> Cell:
         return Cell()
     row = runs.data[runs.data["method_config"] == config].iloc[0]
     value = None if pd.isna(row["times_retrain"]) else float(row["times_retrain"])
-    return Cell(RATIO.text(row), value, n=int(row["times_retrain_n"]), records=_of_method(runs, config))
-
-
-def _of_method(runs: Aggregate, config: str) -> pd.DataFrame:
-    chosen = runs.chosen[runs.chosen["method_config"] == config]
-    return _records(first_of_each(chosen, ["machine", "key"]))
-
-
-def _records(part: pd.DataFrame) -> pd.DataFrame:
-    names = part["method_config"].map(_name)
-    columns = ["machine", "key", "status", "dataset", "method_name", "repetition"]
-    return part[[name for name in columns if name != "method_name"]].assign(method_name=names)[columns]
+    return Cell(RATIO.text(row), value, n=int(row["times_retrain_n"]))

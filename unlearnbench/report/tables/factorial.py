@@ -14,7 +14,8 @@ from unlearnbench.registry.brackets import parse_bracket
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.contrasts import Scores, differences_by_unit, overlap, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS, canonical
-from unlearnbench.report.frame.record_groups import distinguish, narrowed
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
+from unlearnbench.report.frame.record_groups import distinguish, first_of_each, narrowed
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, Family, compare
 from unlearnbench.report.tables.notes import details
@@ -65,7 +66,8 @@ def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
     Yields:
         Each design, and the group with its rows alone.
     """
-    methods = averages.group.frame[averages.group.frame["method_name"] == METHOD].drop_duplicates("method_config")
+    frame = averages.group.frame
+    methods = first_of_each(frame[frame["method_name"] == METHOD], ["method_config"])
     settings: dict[str, dict[tuple[str, str], str]] = {}
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
     for config, row, label in methods[["method_config", "row", "label"]].itertuples(index=False):
@@ -120,7 +122,7 @@ def main_effects(averages: Aggregate, design: Design, view: str, ratio: float) -
 
 def matrix(name: str, averages: Aggregate, design: Design, ratio: float) -> Table:
     """Build the matrix of F1 of one grid; `ratio` is n_test/n_train, as `overlap` returns it."""
-    data = {str(row["method"]): row for _, row in averages.data.iterrows()}
+    data = {str(row["method"]): row for row in plain_rows(averages.data)}
     families = {view: compare(averages, view, ratio) for view in VIEWS}
     lines: list[dict[str, str]] = []
     raw: list[dict[str, Any]] = []
@@ -141,7 +143,7 @@ def matrix(name: str, averages: Aggregate, design: Design, ratio: float) -> Tabl
     return Table(name, caption, pd.DataFrame(lines), facets, notes, frozenset(marked))
 
 
-def _cell(row: pd.Series[Any], view: str) -> str:
+def _cell(row: Row, view: str) -> str:
     value, spread = row[f"f1_micro_{view}_mean"], row[f"f1_micro_{view}_sd"]
     if pd.isna(value):
         return ""
@@ -149,7 +151,7 @@ def _cell(row: pd.Series[Any], view: str) -> str:
     return text if row["n"] == row["expected"] else f"{text} (n {row['n']})"
 
 
-def _raw(row: pd.Series[Any], view: str, partitioner: str, aggregator: str, family: Family) -> dict[str, Any]:
+def _raw(row: Row, view: str, partitioner: str, aggregator: str, family: Family) -> dict[str, Any]:
     return {
         "method": row["method"],
         "view": view,

@@ -12,6 +12,7 @@ import pandas as pd
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
+from unlearnbench.report.frame.plain_rows import Row, rows_by
 from unlearnbench.report.frame.record_groups import distinguish, retrains
 from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
 from unlearnbench.report.tables.columns import RATIO, time_notes
@@ -24,7 +25,7 @@ from unlearnbench.report.tables.evidence import (
     Evidence,
     audited,
     audits_of,
-    latest_settings,
+    latest_rows,
     scored,
     timed,
 )
@@ -85,9 +86,17 @@ class Place:
 
     def claim(self, config: str) -> str:
         """Return what a method claims."""
+        return joined(self._claims.get(config, ()))
+
+    @cached_property
+    def _claims(self) -> dict[str, list[str]]:
+        """The claims in records, by configuration."""
         seen = [self.audits] if self.runs is None else [self.audits, self.runs.chosen]
-        records = pd.concat([one[["machine", "key", "method_config", "claim"]] for one in seen]).drop_duplicates()
-        return joined(records.loc[(records["method_config"] == config) & (records["claim"] != ""), "claim"])
+        names, claims = ["method_config", "claim", "machine", "key"], dict[str, list[str]]()
+        for config, claim, *_ in dict.fromkeys(row for one in seen for row in one[names].itertuples(index=False)):
+            if claim:
+                claims.setdefault(config, []).append(claim)
+        return claims
 
     @cached_property
     def rows(self) -> dict[str, tuple[Cell, ...]]:
@@ -95,20 +104,17 @@ class Place:
         return {config: self._row(config) for config in self.configs}
 
     @cached_property
-    def _by_audit(self) -> dict[Any, pd.DataFrame]:
-        return dict(tuple(self.audits.groupby([self.audits["method_config"], audits_of(self.audits)], sort=False)))
-
-    def _latest(self, config: str, audit: str) -> pd.DataFrame:
-        return latest_settings(self._by_audit.get((config, audit), self.audits.iloc[:0]))
+    def _by_config(self) -> dict[str, list[Row]]:
+        return rows_by(self.audits, "method_config", self.audits.columns)
 
     def _row(self, config: str) -> tuple[Cell, ...]:
-        columns: dict[str, list[Evidence]] = {}
+        columns, rows = dict[str, list[Evidence]](), self._by_config.get(config, [])
         for one in EVIDENCE:
             columns.setdefault(one.audit, []).append(one)
         found = {
             one.name: cell
             for name, of_audit in columns.items()
-            for one, cell in zip(of_audit, audited(of_audit, self._latest(config, name)), strict=True)
+            for one, cell in zip(of_audit, audited(of_audit, latest_rows(rows, name)), strict=True)
         }
         return (
             *(found[one.name] for one in EVIDENCE),

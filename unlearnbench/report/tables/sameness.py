@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pandas as pd
 
-from unlearnbench.metrics.scoring import FAILED, ONE_CLASS
+from unlearnbench.metrics.wording import FAILED, ONE_CLASS
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name
-from unlearnbench.report.frame.record_groups import UNIT
+from unlearnbench.report.frame.plain_rows import plain_rows
+from unlearnbench.report.frame.record_groups import UNIT, first_of_each
 from unlearnbench.report.tables.notes import Note
 
 _FAILED = re.compile(rf"{FAILED} (\S+) failed and is left out: (\w+)")
@@ -21,13 +22,16 @@ _FAILED = re.compile(rf"{FAILED} (\S+) failed and is left out: (\w+)")
 def sameness_notes(averages: Aggregate) -> Iterator[str]:
     """Name rows that deployed what they had before the request or what another row did, or that predict one class."""
     ok = averages.chosen[averages.chosen["status"] == "ok"]
-    cells = ok.drop_duplicates(["row", *UNIT])
+    cells = first_of_each(ok[["row", *UNIT, "unchanged", "deployed", "notes"]], ["row", *UNIT])
     counts = Counter(cells["row"])
     for row, number in sorted(Counter(cells.loc[cells["unchanged"].fillna(False), "row"]).items()):
         yield f"{row}: unchanged: forgetting changed no parameter in {number} of {counts[row]} repetitions."
+    alike: defaultdict[tuple[int, int, str], list[str]] = defaultdict(list)
+    for row, *same in cells.loc[cells["deployed"] != "", ["row", *UNIT, "deployed"]].itertuples(index=False):
+        alike[*same].append(row)
     shared: Counter[tuple[str, str]] = Counter()
-    for _, same in cells[cells["deployed"] != ""].groupby([*UNIT, "deployed"], sort=True):
-        first, *others = sorted(same["row"], key=averages.group.rows.index)
+    for rows in alike.values():
+        first, *others = sorted(rows, key=averages.group.rows.index)
         shared.update((other, first) for other in others)
     for (row, first), number in sorted(shared.items()):
         yield f"{row}: same_as {first}: both deployed the same parameters in {number} of {counts[row]} repetitions."
@@ -60,7 +64,7 @@ def metric_notes(averages: Aggregate) -> Iterator[str]:
         numbers = data[[f"{metric}_{view}_n" for view in VIEWS]].min(axis=1)
         lacking = ", ".join(
             f"{row['method']} {row['n'] - number} of {row['n']}"
-            for (_, row), number in zip(data.iterrows(), numbers, strict=True)
+            for row, number in zip(plain_rows(data), numbers, strict=True)
             if number < row["n"]
         )
         if lacking:
@@ -68,7 +72,7 @@ def metric_notes(averages: Aggregate) -> Iterator[str]:
                 f"{short_name(metric)}: records without it: {lacking}. They are older than the metric, it failed, or it"
                 " is not defined for their test nodes; `run --overwrite always` computes them again."
             )
-    cells = averages.chosen.drop_duplicates(["row", *UNIT])
+    cells = first_of_each(averages.chosen[["row", *UNIT, "notes"]], ["row", *UNIT])
     failures: Counter[tuple[str, str, str]] = Counter()
     for row, notes in zip(cells["row"], cells["notes"], strict=True):
         failures.update({(str(row), *match) for match in _FAILED.findall(notes)})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.metrics import short_name, unit
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import REFERENCE, retrains
 
 VIEW = "full"
@@ -65,10 +64,10 @@ def gains(averages: Aggregate) -> dict[str, float]:
 def of_costs(averages: Aggregate) -> tuple[str, ...]:
     """Return the sentences of a group of runs, from scores and times alone."""
     gained = gains(averages)
-    return tuple(_of_row(row, gained, averages.metric) for _, row in averages.data.iterrows() if _counts(row))
+    return tuple(_of_row(row, gained, averages.metric) for row in plain_rows(averages.data) if _counts(row))
 
 
-def _of_row(row: pd.Series[Any], gained: dict[str, float], metric: str) -> str:
+def _of_row(row: Row, gained: dict[str, float], metric: str) -> str:
     ratio = row["times_retrain"]
     return sentence(
         str(row["method"]),
@@ -78,5 +77,5 @@ def _of_row(row: pd.Series[Any], gained: dict[str, float], metric: str) -> str:
     )
 
 
-def _counts(row: pd.Series[Any]) -> bool:
+def _counts(row: Row) -> bool:
     return bool(row["n"] > 0) and not retrains(str(row["method_config"]))

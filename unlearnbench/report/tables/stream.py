@@ -10,7 +10,8 @@ import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.frame import VIEWS
-from unlearnbench.report.frame.record_groups import known, reference_row
+from unlearnbench.report.frame.plain_rows import Row, rows_by
+from unlearnbench.report.frame.record_groups import UNIT, known, reference_row
 from unlearnbench.report.frame.stream import PEAKS, Step, postponed
 from unlearnbench.report.frame.timed import quiet_records
 from unlearnbench.report.tables import formatting
@@ -41,16 +42,17 @@ def stream_tables(name: str, averages: Aggregate) -> list[Table]:
 
 def _lines(averages: Aggregate) -> Iterator[dict[str, Any]]:
     chosen = averages.chosen[(averages.chosen["stream"] != "") & (averages.chosen["status"] == "ok")]
-    timed = averages.timed
+    timed = rows_by(averages.timed, "row", [*UNIT, "stream", "exclusive"])
     reference, _ = reference_row(averages.group)
-    base = {unit: _cumulative(steps) for unit, steps in _by_unit(timed[timed["row"] == reference]).items()}
+    base = {unit: _cumulative(steps) for unit, steps in _by_unit(timed.get(reference, ())).items()}
     for row in averages.group.rows:
-        cells = {view: chosen[(chosen["row"] == row) & (chosen["view"] == view)] for view in VIEWS}
-        scored = {view: list(_by_unit(part).values()) for view, part in cells.items()}
+        of_row = chosen[chosen["row"] == row]
+        cells = rows_by(of_row, "view", [*UNIT, "stream"])
+        scored = {view: list(_by_unit(cells.get(view, ())).values()) for view in VIEWS}
         if not any(scored.values()):
             continue
-        clocked = _by_unit(quiet_records(timed[timed["row"] == row]))
-        method, units = str(chosen.loc[chosen["row"] == row, "method_name"].iloc[0]), averages.group.units
+        clocked = _by_unit(quiet_records(timed.get(row, ())))
+        method, units = str(of_row["method_name"].iloc[0]), averages.group.units
         yield from _means(row, method, units, scored, clocked, base)
         if row == reference:
             gap = every(len(next(iter(scored.values()))[0]) - 1)
@@ -59,9 +61,8 @@ def _lines(averages: Aggregate) -> Iterator[dict[str, Any]]:
             yield from _means(f"{row} every {gap} requests", method, units, late, waiting, base)
 
 
-def _by_unit(cells: pd.DataFrame) -> dict[tuple[int, int], list[Step]]:
-    columns = zip(cells["seed"], cells["repetition"], cells["stream"], strict=True)
-    return {(int(seed), int(repetition)): json.loads(text) for seed, repetition, text in columns if text}
+def _by_unit(records: Sequence[Row]) -> dict[tuple[int, int], list[Step]]:
+    return {(one["seed"], one["repetition"]): json.loads(one["stream"]) for one in records if one["stream"]}
 
 
 def _cumulative(steps: Sequence[Step]) -> list[float | None]:

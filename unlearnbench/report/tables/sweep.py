@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.plain_rows import plain_rows, rows_by
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.audits import PLACE
 from unlearnbench.report.tables.columns import BUSY_MARK, RATIO, after
 from unlearnbench.report.tables.cost import place_of
-from unlearnbench.report.tables.evidence import DISTANCE, audited, latest_audits
+from unlearnbench.report.tables.evidence import DISTANCE, audited, latest_rows
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, with_facets
@@ -37,8 +38,8 @@ def distances(audits: pd.DataFrame | None, averages: Aggregate) -> pd.Series[flo
     if audits is None:
         return pd.Series(float("nan"), index=averages.data.index)
     same = (audits[list(PLACE)] == averages.group.frame.iloc[0][list(PLACE)]).all(axis=1)
-    by_method = audits[same].groupby("method_config")
-    effects = {config: audited([DISTANCE], latest_audits(part, DISTANCE.audit))[0].value for config, part in by_method}
+    by_method = rows_by(audits[same], "method_config", audits.columns)
+    effects = {c: audited([DISTANCE], latest_rows(rows, DISTANCE.audit))[0].value for c, rows in by_method.items()}
     return averages.data["method_config"].map(effects).astype("float64")
 
 
@@ -60,9 +61,9 @@ def sweep_tables(source: TableSource) -> Iterator[Table]:
             columns = [*after(one.metric), RATIO]
             shown = pd.DataFrame({"method": shown_names(one)})
             shown["forgotten"] = f"{count} ({amount.partition(' of ')[0]})" if "%" in amount else count
-            shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for _, row in data.iterrows()]
+            shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for row in plain_rows(data)]
             for column in columns:
-                shown[column.title] = [column.text(row) for _, row in data.iterrows()]
+                shown[column.title] = [column.text(row) for row in plain_rows(data)]
             shown[DISTANCE.name] = [
                 "" if pd.isna(value) else formatting.points(value / 100) for value in data[DISTANCE.name]
             ]

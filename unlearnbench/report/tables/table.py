@@ -12,6 +12,7 @@ import pandas as pd
 
 from unlearnbench.report.frame.aggregate import STATUSES, Aggregate
 from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.plain_rows import plain_rows
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.sameness import sameness_notes
 
@@ -54,7 +55,8 @@ def shown_count(number: int, expected: int) -> str:
 
 def shown_statuses(data: pd.DataFrame) -> list[str]:
     """Report for each row what did not end well."""
-    return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for _, row in data.iterrows()]
+    rows = plain_rows(data[list(STATUSES)])
+    return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for row in rows]
 
 
 def with_facets(name: str, averages: Aggregate, data: pd.DataFrame, **more: str) -> pd.DataFrame:

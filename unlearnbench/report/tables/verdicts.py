@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from unlearnbench.report.tables.evidence import latest_audits
+from unlearnbench.report.frame.plain_rows import rows_by
+from unlearnbench.report.tables.evidence import latest_rows
 
 FORGETS = {"exactness": ("exact", "exact-given-partition"), "distance": ("as retrained",)}
 """Audits that decide, the first that has records before the next, with the verdicts that show a method to forget."""
@@ -28,11 +29,10 @@ def shown_to_forget(audits: pd.DataFrame | None, place: Mapping[str, str]) -> di
         return {}
     here = (audits["dataset_sha256"] == place["dataset_sha256"]) & (audits["model_config"] == place["model_config"])
     shown: dict[str, bool] = {}
-    for config, of_method in audits[here].groupby("method_config"):
+    for config, rows in rows_by(audits[here], "method_config", ["audit_config", "key", "verdict"]).items():
         for audit, good in FORGETS.items():
-            verdicts = latest_audits(of_method, audit)["verdict"]
             # What a verdict adds in brackets does not matter here.
-            plain = [verdict.partition(" (")[0] for verdict in verdicts if verdict]
+            plain = [row["verdict"].partition(" (")[0] for row in latest_rows(rows, audit) if row["verdict"]]
             if plain:
-                shown.setdefault(str(config), all(verdict in good for verdict in plain))
+                shown.setdefault(config, all(verdict in good for verdict in plain))
     return shown
