@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(INSTALL_OPTIONS) --constraint constraints.txt
 DECLARED := pyproject.toml constraints.txt
 SOURCES := $(shell find unlearnbench plugins -name '*.py')
 # Pages that hold what a program writes into them; the rest of the site is made when it is built.
@@ -23,7 +23,7 @@ FOR_TEST := $(VENV)/test.stamp
 endif
 FOR_CHECK := $(VENV)/dev.stamp
 
-.PHONY: help run test test-slow test-all check dist docs fuzz soak evidence bench bench-gpu clean
+.PHONY: help run test test-slow test-all check check-style check-types check-site check-results dist docs fuzz soak evidence bench bench-gpu clean
 
 help:
 	@echo "make run    install into $(VENV) and compare SISA, GraphEraser, GraphRevoker and Retrain"
@@ -58,14 +58,23 @@ test-slow: $(FOR_TEST)
 test-all: $(FOR_TEST)
 	$(PYTEST)
 
-check: $(FOR_CHECK)
+# Parts of their own, so that `make -j2 check` uses two cores.
+check: check-types check-site check-style check-results
+
+check-style: $(FOR_CHECK)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+
+check-types: $(FOR_CHECK)
+	$(BIN)/mypy
+
+check-site: $(FOR_CHECK)
 	$(BIN)/cog --check $(DOCS)
 	SITE=check $(BIN)/mkdocs build --strict --site-dir build/checked-site
+
+check-results: $(FOR_CHECK)
 	$(BIN)/unlearnbench leaderboard verify results
 
 dist: $(FOR_CHECK)

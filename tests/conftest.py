@@ -53,6 +53,12 @@ def made(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def tmp_path(numbered: Iterator[Path]) -> Path:
+    """Give an empty folder, as pytest's fixture of this name does, without a look at those of all other tests."""
+    return next(numbered)
+
+
 @pytest.fixture(autouse=True)
 def own_folders(numbered: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Send caches and results to a temporary folder, and let no variable of the user's reach a test."""

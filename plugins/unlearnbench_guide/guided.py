@@ -52,15 +52,17 @@ class Guided(Partitioner):
             graph.num_nodes, num_shards, generator=task.generator("guided", "start"), dtype=torch.float64
         )
         classes = functional.one_hot(graph.y, graph.num_classes).to(torch.float64)
-        embedding = embed(normalised(graph), classes, start.to(graph.y.device), settings.alpha, settings.rounds)
+        embedding = embed(
+            normalised_adjacency(graph), classes, start.to(graph.y.device), settings.alpha, settings.rounds
+        )
         if settings.assignment == "rotation":
             return assign_by_pairs(-rotated(embedding), low, high)
         first = torch.randperm(graph.num_nodes, generator=task.generator("guided", "means"))[:num_shards]
         return assign_by_pairs(distances_to_means(embedding, first.to(graph.y.device)), low, high)
 
 
-def normalised(graph: Graph) -> SparseMatrix:
-    """Return W = D^-1/2 A D^-1/2, where an edge of either direction counts once and a self-loop not at all."""
+def normalised_adjacency(graph: Graph) -> SparseMatrix:
+    """Return D^-1/2 A D^-1/2, where an edge of either direction counts once and a self-loop not at all."""
     starts, members = neighbours(graph)
     degree = starts.diff()
     rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=members.device), degree)

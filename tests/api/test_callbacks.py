@@ -19,6 +19,7 @@ def run(out: Path, **more: Any) -> list[Record]:
     return unlearnbench.run(["sisa"], datasets=[user_graph()], out=out, **QUICK, **more)
 
 
+@pytest.mark.slow
 def test_phases_epochs_and_records_are_told_in_order(tmp_path: Path) -> None:
     told: list[tuple[Any, ...]] = []
     records = run(

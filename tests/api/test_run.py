@@ -24,6 +24,7 @@ def test_run_gives_a_record_a_cell_with_the_reference_along(tmp_path):
     assert [r.provenance["started"] for r in again] == [r.provenance["started"] for r in records]
 
 
+@pytest.mark.slow
 def test_the_split_and_the_request_are_the_same_for_every_method(tmp_path):
     records = unlearnbench.run(["sisa", "sisa[partitioner=hash]"], out=tmp_path, **QUICK)
     for repetition in (0, 1):
@@ -32,6 +33,7 @@ def test_the_split_and_the_request_are_the_same_for_every_method(tmp_path):
     assert len({r.requests[0]["ids_sha256"] for r in records}) == 2
 
 
+@pytest.mark.slow
 def test_the_deployed_parameters_are_kept_when_asked_for(tmp_path):
     records = unlearnbench.run(
         ["sisa"], out=tmp_path / "out", save_state=tmp_path / "state", **{**QUICK, "repetitions": 1}
@@ -68,6 +70,7 @@ def test_the_frame_of_a_real_run_has_every_time(tmp_path):
     assert bool((frame["unlearn_peak_rss_mib"] > 0).all())
 
 
+@pytest.mark.slow
 def test_a_damaged_record_that_may_not_be_written_over_is_left_out_with_a_note(tmp_path, capsys):
     records = unlearnbench.run(["sisa"], out=tmp_path, **QUICK)
     (path,) = tmp_path.rglob(f"{records[0].key}.json")

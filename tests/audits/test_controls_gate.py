@@ -129,6 +129,7 @@ def test_the_loss_area_is_held_against_the_mean_of_retrains() -> None:
         assert found.scores[name] == pytest.approx(np.abs(found.areas[name] - found.areas["retrain"].mean()))
 
 
+@pytest.mark.slow
 def test_an_area_is_stored_beside_retrains_and_their_difference() -> None:
     judged = examined().details["loss-auc"]
     for name, area in judged["areas"].items():

@@ -100,6 +100,7 @@ def test_a_difference_of_known_size_has_the_area_of_theory() -> None:
         assert found[NODE].rates[rate].high > ideal * 0.6
 
 
+@pytest.mark.slow
 def test_where_presence_changes_nothing_intervals_hold_and_no_epsilon_is_shown() -> None:
     found: dict[str, list[Attacked]] = {NODE: [], GRAPH: [], POPULATION: []}
     for seed in range(60):

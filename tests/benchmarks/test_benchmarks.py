@@ -358,6 +358,7 @@ def test_controls_of_smoothing_change_one_thing_each(script):
     assert torch.equal(controls.CONTROLS["labels"](partly).y < 0, partly.y < 0)
 
 
+@pytest.mark.slow
 def test_a_share_scores_as_a_run_with_it_does(script, monkeypatch, capsys, tmp_path):
     out = tmp_path / "out"
     records = unlearnbench.run(
@@ -380,6 +381,7 @@ def test_homophily_and_majority_leave_nodes_without_a_label_out(script):
     assert controls.majority(graph) == pytest.approx(3 / 4)
 
 
+@pytest.mark.slow
 def test_without_information_smoothing_has_none_to_give(script, monkeypatch, capsys):
     controls = script("smoothing_controls")
     asked = ["--datasets", "sbm[num_nodes=300,num_edges=1500,homophily=0.9,signal=3]", "actor", "--repetitions", "2"]

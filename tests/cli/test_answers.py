@@ -55,6 +55,7 @@ def test_a_changed_added_or_removed_file_makes_the_answer_old_whatever_its_size_
     assert kept(folder) is None
 
 
+@pytest.mark.slow
 def test_a_damaged_answer_is_made_anew_and_old_ones_go(folder: Path) -> None:
     Answers(folder, "which?").keep(ANSWER)
     (path,) = (user_cache_path("unlearnbench", appauthor=False, opinion=False) / "answers").iterdir()

@@ -227,6 +227,7 @@ def test_report_refuses_what_it_cannot_show(command: Any, tmp_path: Path) -> Non
     assert (told.code, "steady" in told.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_page_and_figures_are_written_where_they_are_asked_for(command: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out, page, figures = (str(tmp_path / name) for name in ("out", "page", "figures"))

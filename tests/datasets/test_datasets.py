@@ -606,6 +606,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", [Cora(), CiteSeer(), PubMed(), AmazonPhoto(), BlogCatalog()])
 def test_published_graphs_have_their_published_size(dataset: PublishedGraph, real_data: Path) -> None:
     if dataset.raw_files().missing(real_data / dataset.raw_files().folder):

@@ -310,6 +310,7 @@ def test_the_table_has_the_published_numbers_and_says_where_they_are_from() -> N
         assert source == f"<{cls.source}>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(name for name, row in ROWS.items() if row[4]))
 def test_measured_columns_are_what_is_measured(name: str, request: pytest.FixtureRequest) -> None:
     dataset = CATALOGUE.load(CATALOGUE.find("dataset", name))()

@@ -89,6 +89,7 @@ def test_grids_become_one_plan_with_every_cell_once(command: Any, monkeypatch: p
     assert len(lines) == len(set(lines)) == 3
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_grids_reads_each_thing_once(
     install: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

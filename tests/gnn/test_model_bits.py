@@ -22,7 +22,7 @@ QUICK = ("gcn", "gcn[hidden=16]")
     [pytest.param(*case, marks=[] if case[0] in QUICK else pytest.mark.slow) for case in CASES],
 )
 def test_a_network_has_the_same_bits_alone_among_3_and_among_20(model, density):
-    task = toy_task(model=model, epochs=100)
+    task = toy_task(model=model, epochs=40)
     parts = shards(20, density)
     many = train_networks(task, parts, range(20))
     few = train_networks(task, [parts[4], parts[11], parts[7]], [4, 11, 7])

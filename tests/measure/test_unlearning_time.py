@@ -236,6 +236,7 @@ def test_what_was_not_measured_is_empty_and_a_time_of_zero_makes_no_ratio() -> N
     assert shown.loc["retrain", "shards hit"] == ""
 
 
+@pytest.mark.slow
 def test_a_method_without_shards_has_no_number_of_shards(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert command("run", "-m", "steady,gif", "-d", "toy", "--epochs", "2", "--repetitions", "1", "--out",

@@ -234,6 +234,7 @@ def test_another_method_that_keeps_the_graph_is_noted_too():
     assert any("as it was before the request" in note for note in record.notes)
 
 
+@pytest.mark.slow
 def test_all_controls_run_on_digits(tmp_path):
     methods = ["noop", "noop-full", "random-init", "retrain-leak[k=0.5]", "over-forget"]
     records = run(methods=methods, epochs=5, repetitions=1, out=tmp_path, device="cpu")

@@ -75,6 +75,7 @@ def assignment_problems(draw):
     return draw(st.lists(rows, min_size=n, max_size=n)), low, high
 
 
+@pytest.mark.slow
 @given(assignment_problems())
 @settings(max_examples=300, deadline=None)
 def test_assignment_is_the_plain_walk(problem):

@@ -218,6 +218,7 @@ def test_structure_loss_finds_communities():
     assert kept[1] < 0.35
 
 
+@pytest.mark.slow
 def test_sign_of_the_semantic_loss_decides_between_mixed_and_pure_shards():
     # Labels are the communities: what keeps edges makes shards pure, unless entropy is rewarded.
     graph = communities()

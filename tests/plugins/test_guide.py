@@ -21,7 +21,7 @@ from unlearnbench_guide.guided import (
     distances_to_means,
     embed,
     nearest_orthonormal,
-    normalised,
+    normalised_adjacency,
     objective,
     rotated,
     target,
@@ -56,12 +56,14 @@ def test_the_adjacency_counts_an_edge_once_and_no_loop() -> None:
     graph = Graph(torch.ones(4, 1), torch.zeros(4, dtype=torch.int64), edges, torch.arange(4), 1)
     half = 1 / math.sqrt(2)
     expected = [[0, half, 0, 0], [half, 0, half, 0], [0, half, 0, 0], [0, 0, 0, 0]]
-    assert (normalised(graph) @ torch.eye(4, dtype=torch.float64)).numpy() == pytest.approx(np.array(expected))
+    assert (normalised_adjacency(graph) @ torch.eye(4, dtype=torch.float64)).numpy() == pytest.approx(
+        np.array(expected)
+    )
 
 
 def test_no_round_lowers_the_objective_and_columns_stay_orthonormal() -> None:
     graph = toy_graph()
-    matrix, classes, at = normalised(graph), classes_of(graph), start(60, 4)
+    matrix, classes, at = normalised_adjacency(graph), classes_of(graph), start(60, 4)
     values = []
     for rounds in range(12):
         embedding = embed(matrix, classes, at, 0.05, rounds)
@@ -75,17 +77,17 @@ def test_the_objective_of_a_partition_by_hand() -> None:
     # Two pairs, each a shard: tr(H'WH) is 2; each shard has one node of each class of two, as F'H = B wants.
     graph = graph_of([(0, 1), (2, 3)], [0, 1, 0, 1])
     fair = torch.tensor([[1, 0], [1, 0], [0, 1], [0, 1]]).double() / math.sqrt(2)
-    assert objective(normalised(graph), classes_of(graph), fair, 0.5) == pytest.approx(2)
+    assert objective(normalised_adjacency(graph), classes_of(graph), fair, 0.5) == pytest.approx(2)
     # A class a shard: no edge is kept, and |F'H - B|^2 is 4 times (sqrt(2) / 2)^2 = 2.
     unfair = torch.tensor([[1, 0], [0, 1], [1, 0], [0, 1]]).double() / math.sqrt(2)
-    assert objective(normalised(graph), classes_of(graph), unfair, 0.5) == pytest.approx(-1)
+    assert objective(normalised_adjacency(graph), classes_of(graph), unfair, 0.5) == pytest.approx(-1)
 
 
 def test_without_penalty_the_embedding_spans_the_leading_eigenvectors() -> None:
     graph = toy_graph(num_nodes=30, edges=200)
-    dense = (normalised(graph) @ torch.eye(30, dtype=torch.float64)).numpy()
+    dense = (normalised_adjacency(graph) @ torch.eye(30, dtype=torch.float64)).numpy()
     values, vectors = np.linalg.eigh(dense)
-    embedding = embed(normalised(graph), classes_of(graph), start(30, 2), 0.0, 2000).numpy()
+    embedding = embed(normalised_adjacency(graph), classes_of(graph), start(30, 2), 0.0, 2000).numpy()
     assert values[-2] - values[-3] > 0.01
     leading = vectors[:, -2:]
     assert embedding @ embedding.T == pytest.approx(leading @ leading.T, abs=1e-6)
@@ -109,7 +111,7 @@ def test_the_penalty_deals_classes_out_equally() -> None:
         shard = resolve(CATALOGUE, "partitioner", f"guided[alpha={alpha},slack=0]").build().partition(task, 2)
         fewest[alpha] = min(int((task.graph.y[shard == 0] == label).sum()) for label in (0, 1))
         classes = classes_of(task.graph)
-        embedding = embed(normalised(task.graph), classes, start(12, 2), alpha, 200)
+        embedding = embed(normalised_adjacency(task.graph), classes, start(12, 2), alpha, 200)
         unfair[alpha] = float((classes.T @ embedding - target(classes, 2)).norm())
     assert fewest[0] == 0 < fewest[10]
     assert unfair[0] > 0.5 > 0.01 > unfair[10]

@@ -167,6 +167,7 @@ def test_it_claims_no_more_than_features():
     assert method.forgets == {"node"}
 
 
+@pytest.mark.slow
 def test_it_runs_on_digits(tmp_path):
     records = run(
         methods=["projector", "projector[finetune=0]"],

@@ -227,6 +227,7 @@ def test_injected_features_are_those_of_another_class_and_the_request(nodes: int
         protocol.repetition_data(Protocol("poison", forget=Forget(kind="feature"), poison=Poison(50)), GRAPH, 0, "t", 0)
 
 
+@pytest.mark.slow
 def test_a_run_forgets_features_at_inference_too_and_a_poisoned_one_is_scored(tmp_path: Path) -> None:
     common = {"num_shards": 3, "epochs": 3, "repetitions": 1, "forget_kind": "feature", "out": tmp_path}
     for record in unlearnbench.run(["sisa", "noop"], **common, forget_ratio=0.3):

@@ -88,6 +88,7 @@ def test_settings_that_do_not_fit_are_told(values: dict[str, object], message: s
         make_config({"methods": "sisa", **values})
 
 
+@pytest.mark.slow
 def test_a_record_has_the_clean_the_poisoned_the_unlearned_and_a_fresh_score(tmp_path: Path) -> None:
     common = {"methods": "sisa", "num_shards": 3, "epochs": 3, "repetitions": 1, "out": tmp_path}
     plain = {r.label: r for r in unlearnbench.run(**common)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ def write_cells(root: str, writer: int) -> None:
 @pytest.mark.slow
 def test_eight_writers_of_25_cells_and_of_25_common_ones(command: Any, tmp_path: Path) -> None:
     root = tmp_path / "out"
-    context = multiprocessing.get_context("spawn")
+    # Forks of a process that has imported what is needed: eight imports of torch would take most of the time.
+    context = multiprocessing.get_context("spawn" if os.name == "nt" else "forkserver")
+    context.set_forkserver_preload([__name__])
     writers = [context.Process(target=write_cells, args=(str(root), writer)) for writer in range(WRITERS)]
     for process in writers:
         process.start()

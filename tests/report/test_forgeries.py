@@ -24,7 +24,7 @@ from unlearnbench.records.record import Record, read_record
 from unlearnbench.report.publish import recompute as recomputing
 from unlearnbench.report.publish.grids import grid_problems
 from unlearnbench.report.publish.submitted import NOTES
-from unlearnbench.running.backends.processes import record_lost
+from unlearnbench.running.backends.received import record_lost
 from unlearnbench.running.cell import key_of
 
 pytestmark = pytest.mark.slow

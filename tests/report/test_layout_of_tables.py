@@ -15,7 +15,7 @@ from unlearnbench import messages
 from unlearnbench.papers import Paper
 from unlearnbench.report import frame_of
 from unlearnbench.report.tables.index import build_tables
-from unlearnbench.report.tables.layout import laid_out, wrapped
+from unlearnbench.report.tables.layout import grouped, laid_out, wrapped
 from unlearnbench.report.tables.notes import Command, Note, gathered
 from unlearnbench.report.tables.render import render
 from unlearnbench.report.tables.sentences import sentence
@@ -32,6 +32,7 @@ def test_a_label_is_broken_behind_commas_and_a_spread_stays_with_its_sign() -> N
         "  (repaired)",
     )
     assert wrapped("12.06 ± 3.57 *", 9) == ("12.06", "± 3.57 *")
+    assert wrapped("0.797 [0.763, 0.832]", 10) == ("0.797", "[0.763,", "0.832]")
     assert wrapped("short", 9) == ("short",)
     assert wrapped("unbreakable", 4) == ("unbreakable",)
 
@@ -54,6 +55,35 @@ def test_heads_are_broken_before_cells_and_no_line_is_wider_than_asked() -> None
         "sisa     0.63                 798",
         "retrain  1.00                 833",
     ]
+
+
+def test_rows_that_share_their_first_cells_stand_below_them() -> None:
+    heads = ["method", "measure", "where", "value", "runs"]
+    places = ("forgotten", "hop 1", "test")
+    rows = [[name, "distance", place, "0.1", "10"] for name in ("gif", "retrain") for place in places]
+    below = [f"  {place}" for place in places]
+    assert laid_out(heads, rows, 20) is None
+    assert grouped(heads, rows, 20) == [
+        "All rows: measure",
+        "  distance, value",
+        "  0.1, runs 10",
+        "  where",
+        "  ---------",
+        "gif",
+        *below,
+        "retrain",
+        *below,
+    ]
+    rows[0][3] = "0.25"
+    assert (grouped(heads, rows, 40) or [])[:5] == [
+        "All rows: measure distance, runs 10",
+        "  where      value",
+        "  ---------  -----",
+        "gif",
+        "  forgotten  0.25",
+    ]
+    # Two rows a method are too few.
+    assert grouped(heads, rows[:2] + rows[3:5], 20) is None
 
 
 def test_the_summary_fits_80_columns() -> None:

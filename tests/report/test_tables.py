@@ -685,6 +685,7 @@ def test_latex_compiles_as_it_is(tmp_path: Path) -> None:
 # --- figures
 
 
+@pytest.mark.slow
 def test_the_figure_shows_every_moment_of_every_method(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from unlearnbench.report.figures.colours import MOMENTS

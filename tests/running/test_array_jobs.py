@@ -22,7 +22,8 @@ from misbehaving_samples import MISBEHAVING
 from unlearnbench.errors import NothingMatchedError
 from unlearnbench.running.backends import processes, worker
 from unlearnbench.running.backends.order import CellOrder
-from unlearnbench.running.backends.processes import Ended, Processes
+from unlearnbench.running.backends.processes import Processes
+from unlearnbench.running.backends.received import Ended
 from unlearnbench.running.config import make_config
 from unlearnbench.running.plan import Plan, take_shard
 

@@ -46,6 +46,7 @@ def reversed_pairs(options: tuple[str, ...]) -> list[str]:
     return [part for pair in reversed(pairs) for part in pair]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_computed_again_however_it_is_written(command: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = command("run", "-m", "sisa,steady", *ONCE, *SHARDS, "--out", str(out))

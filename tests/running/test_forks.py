@@ -20,7 +20,7 @@ from unlearnbench.running.forks import handling, undone_in_forks
 from unlearnbench.running.progress import cell_bar, redrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")]
-TRIES = 100
+TRIES = 50
 
 POOLING = f"""
 import json

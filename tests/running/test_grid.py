@@ -41,6 +41,7 @@ def test_a_grid_is_counted_before_it_is_multiplied_out(tmp_path: Path, text: str
     assert shown in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_grid_of_the_largest_size_is_read(tmp_path: Path) -> None:
     text = f"repetitions = 1\n[[methods]]\nname = 'sisa'\n{digits(5)}"
     config = make_config(read_run_file(run_file(tmp_path, text)))

@@ -231,6 +231,7 @@ def test_the_key_covers_every_setting_and_nothing_else():
     assert canonical_json({"b": 1, "a": [1.5]}) == '{"a":[1.5],"b":1}'
 
 
+@pytest.mark.slow
 def test_every_method_warms_up():
     for name in ("retrain", "sisa[num_shards=60]", "grapheraser", "graphrevoker", "graphrevoker[preset=released]"):
         warm_up(cell(name), torch.device("cpu"))

@@ -115,6 +115,7 @@ def test_one_bit_of_one_weight_is_a_change(command: Any, install: Write, tmp_pat
     assert "same_as" not in told.err + told.out
 
 
+@pytest.mark.slow
 def test_two_names_of_one_sharded_method_are_flagged_and_two_methods_are_not(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"out": tmp_path, "epochs": 3, "repetitions": 1}
     records = unlearnbench.run(["sisa[num_shards=3]", "sharded[num_shards=3]"], reference=False, **settings)

@@ -98,7 +98,9 @@ LONG = (
             "guide",
             "cgu",
             "projector",
+            "scalegun",
             "sharded",
+            "sisa",
             "smoothed",
             "tally",
         )
@@ -134,7 +136,14 @@ def test_every_first_party_component_conforms(
         assert sum(result.status == "skipped" for result in results) <= most
 
 
-@pytest.mark.parametrize(("kind", "cls"), wrong_plugins.FAULTS, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(
+    ("kind", "cls"),
+    [
+        pytest.param(*one, marks=pytest.mark.slow if one[1] is wrong_plugins.StartsWarm else ())
+        for one in wrong_plugins.FAULTS
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_each_fault_is_named_by_the_rule_it_breaks(kind: str, cls: Any) -> None:
     rules, message = wrong_plugins.FAULTS[kind, cls]
     results = told(resolve(WRONG, kind, cls.name), WRONG)

@@ -106,6 +106,7 @@ def test_what_cannot_be_checked_ends_with_2(
     assert said in told.err
 
 
+@pytest.mark.slow
 def test_a_method_is_tried_with_the_model_named(command: Any) -> None:
     told = command("plugin", "check", "cgu", "--model", "sgc")
     assert told.code == 0

@@ -108,6 +108,7 @@ def test_costs_are_counted():
         assert not record.digests["unchanged"]
 
 
+@pytest.mark.slow
 def test_all_run_on_digits(tmp_path):
     records = run(methods=["noop", *METHODS, *BASELINES, *OTHERS], epochs=10, repetitions=1, out=tmp_path, device="cpu")
     assert [record.label for record in records] == ["retrain", "noop", *METHODS, *BASELINES, *OTHERS]

@@ -503,6 +503,7 @@ def test_each_warms_up(bracket):
     warm_up(cell(bracket), torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_both_run_on_digits(tmp_path):
     records = run(
         methods=["gif[iterations=10]", "idea[iterations=10]"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from cell_samples import GRAPH, cell, surroundings
 from command_line import command, install
@@ -13,6 +14,7 @@ from unlearnbench.running.runner import run_cell
 __all__ = ["command", "install"]
 
 
+@pytest.mark.slow
 def test_replacing_every_test_and_validation_label_by_noise_changes_no_output():
     for method in ("retrain", "sisa[num_shards=5]", "grapheraser[num_shards=5]", "graphrevoker[num_shards=5]"):
         made = cell(method)

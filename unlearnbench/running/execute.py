@@ -21,7 +21,8 @@ from unlearnbench.records.states import save_state as write_state
 from unlearnbench.records.store import Store, remove_temporaries
 from unlearnbench.running.backends.dask_cells import run_on_dask
 from unlearnbench.running.backends.dask_members import members_on_dask
-from unlearnbench.running.backends.processes import run_in_processes, save_outcome
+from unlearnbench.running.backends.processes import run_in_processes
+from unlearnbench.running.backends.received import save_outcome
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.outcome import Arrays, RunContext
 from unlearnbench.running.plan import Plan, Progress, state_path

@@ -97,6 +97,7 @@ def test_a_split_that_cannot_be_is_refused(parts: dict[str, Any], message: str, 
         load(tmp_path, **parts)
 
 
+@pytest.mark.slow
 def test_a_run_without_validation_nodes_has_every_other_score(tmp_path: Path) -> None:
     path = saved(tmp_path / "g.pt", nodes=NODES, **WITHOUT[0])
     methods = ["retrain", "sisa", "graphrevoker"]

@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import groupby
+
+from unlearnbench.messages import broken
 
 GAP = "  "
 # Lines a row may take on average; beyond it a table is read more easily row by row.
 TALLEST = 4.0
+# Rows that share their first cells, on average, where these are written once above them.
+LEAST_SHARED = 3
+# Lines a row may take there on average: one, or where that is too few three.
+SHORT_ROWS = (1.0, 3.0)
+# How many of the first cells may stand above.
+MOST_LEADING = 2
 _MARKS = ("*", "†", "=")
-_PARTS = re.compile(r"[^\[,;]*[\[,;]?")
+_PARTS = re.compile(r"\[?[^\[,;]*[\[,;]?")
 _INDENT = "  "
 
 Paint = Callable[[str], str]
@@ -30,17 +39,65 @@ def laid_out(
     Returns:
         The lines; None where the table does not fit, or would be too tall to be read.
     """
+    blocks = _blocks(heads, rows, width, TALLEST)
+    if blocks is None:
+        return None
+    head, rule, *others = blocks
+    return [*map(bold, head), *rule, *(line for block in others for line in block)]
+
+
+def grouped(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint = str
+) -> list[str] | None:
+    """Lay out a table whose rows share cells: what all have stands above it, their first cells above those with them.
+
+    Takes what `laid_out` takes. Returns None where few rows share their first cells, or the rest does not fit in three
+    lines a row.
+    """
+    for tallest in SHORT_ROWS:
+        for leading in range(1, MOST_LEADING + 1):
+            lines = _below_first_cells(heads, rows, width, bold, leading, tallest)
+            if lines is not None:
+                return lines
+    return None
+
+
+def _below_first_cells(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint, leading: int, tallest: float
+) -> list[str] | None:
+    names = [", ".join(row[:leading]) for row in rows]
+    if len(rows) < LEAST_SHARED * len([name for name, _ in groupby(names)]):
+        return None
+    others = range(leading, len(heads))
+    differing = [column for column in others if len({row[column] for row in rows}) > 1]
+    room = None if width is None else width - len(_INDENT)
+    blocks = _blocks([heads[at] for at in differing], [[row[at] for at in differing] for row in rows], room, tallest)
+    if blocks is None:
+        return None
+    common = [f"{heads[at]} {rows[0][at]}" for at in others if at not in differing and rows[0][at]]
+    head, rule, *lines = ([_INDENT + line for line in block] for block in blocks)
+    above = f"All rows: {', '.join(common)}"
+    laid = (above if width is None else broken(above, width, _INDENT)).split("\n") if common else []
+    laid += [*map(bold, head), *rule]
+    for name, pairs in groupby(zip(names, lines, strict=True), lambda pair: pair[0]):
+        laid += [bold(name), *(line for _, block in pairs for line in block)]
+    return laid
+
+
+def _blocks(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, tallest: float
+) -> list[list[str]] | None:
+    """Return the lines of the head, the rule below it and the lines of each row; None where they do not fit."""
     cells = [list(map(str, column)) for column in zip(heads, *rows, strict=True)]
     widths = [max(map(len, column)) for column in cells]
     if width is not None:
         _fit(cells, widths, width - len(GAP) * (len(heads) - 1))
         if sum(widths) + len(GAP) * (len(heads) - 1) > width:
             return None
-    blocks = [_lines(row, widths) for row in zip(*cells, strict=True)]
-    if rows and sum(map(len, blocks[1:])) > TALLEST * len(rows):
+    head, *blocks = [_lines(row, widths) for row in zip(*cells, strict=True)]
+    if rows and sum(map(len, blocks)) > tallest * len(rows):
         return None
-    rule = GAP.join("-" * one for one in widths)
-    return [*map(bold, blocks[0]), rule, *(line for block in blocks[1:] for line in block)]
+    return [head, [GAP.join("-" * one for one in widths)], *blocks]
 
 
 def _fit(cells: list[list[str]], widths: list[int], room: int) -> None:
@@ -87,7 +144,8 @@ def wrapped(cell: str, width: int, is_label: bool = False) -> tuple[str, ...]:
 def _pieces(cell: str) -> Iterator[str]:
     """Yield what must not be broken, with the space before it.
 
-    A label can be broken behind its bracket and its commas; a sign stays with its number, and a mark with its cell.
+    A label can be broken behind its bracket and its commas, an interval before its bracket; a sign stays with its
+    number, and a mark with its cell.
     """
     words: list[str] = []
     for word in cell.split(" "):

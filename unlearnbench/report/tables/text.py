@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from unlearnbench.messages import broken
-from unlearnbench.report.tables.layout import laid_out
+from unlearnbench.report.tables.layout import grouped, laid_out
 from unlearnbench.report.tables.notes import gathered
 from unlearnbench.report.tables.table import Table
 
@@ -13,6 +13,9 @@ MOST_SENTENCES = 30
 """Rows up to which a table is followed by a sentence each, unless all notes are asked for."""
 MOST_NOTES = 12
 """Short notes that are shown; a table of many audits has hundreds."""
+
+LAYOUTS = (laid_out, grouped)
+"""The layouts that are tried in this order, before a table is written row by row."""
 
 Paint = Callable[[str, str], str]
 
@@ -57,7 +60,7 @@ def _body(table: Table, width: int | None, paint: Paint) -> str:
         [f"{cell} =" if (i, j) in marked else str(cell) for j, cell in enumerate(row)]
         for i, row in enumerate(table.shown.itertuples(index=False, name=None))
     ]
-    lines = laid_out(heads, rows, width, lambda line: paint(line, "bold"))
+    lines = next(filter(None, (lay(heads, rows, width, lambda line: paint(line, "bold")) for lay in LAYOUTS)), None)
     return "\n".join(lines) if lines is not None else _row_by_row(heads, rows, width, paint)
 
 

@@ -16,9 +16,9 @@ from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.record import Record
 from unlearnbench.registry.requirements import require_module
 from unlearnbench.running.backends import dask_worker
-from unlearnbench.running.backends.processes import (
+from unlearnbench.running.backends.processes import order_of
+from unlearnbench.running.backends.received import (
     Ended,
-    order_of,
     read_received,
     record_ended,
     record_lost,

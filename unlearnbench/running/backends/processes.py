@@ -1,4 +1,4 @@
-"""Runs each cell in a process of its own, and records the cells whose process ended without a record.
+"""Runs each cell in a process of its own.
 
 The process receives its order as one line of JSON and answers with one line of JSON. A cell of a run gets its
 data with the order, without the labels of validation and test nodes: it writes its record and predictions
@@ -19,51 +19,35 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import IO, Any
 
-from unlearnbench.errors import StoppedError, UnlearnbenchError
+from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.measure.request_time import HARNESS_PHASES
-from unlearnbench.records.curve_files import HEAD
-from unlearnbench.records.record import Record, Status
-from unlearnbench.records.store import Store
+from unlearnbench.records.record import Record
 from unlearnbench.running.backends.order import CellOrder
+from unlearnbench.running.backends.received import (
+    Ended,
+    Received,
+    backend_name,
+    read_received,
+    record_ended,
+    report_end,
+    save_received,
+)
 from unlearnbench.running.backends.sealed import seal
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_to_plain
 from unlearnbench.running.learning_curves import scored_curves
-from unlearnbench.running.outcome import Arrays
 from unlearnbench.running.plan import Plan, Progress
 from unlearnbench.running.runner import cell_data, score_arrays
 
 WORKER = "unlearnbench.running.backends.worker"
 # How long a process that ran out of time has to write its traceback.
 TRACEBACK_SECONDS = 5.0
-Received = tuple[Record, Arrays | None]
 # How much of a process's output is kept and shown.
 OUTPUT_BYTES = 100_000
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How the process of a cell ended.
-
-    Args:
-        code: Its exit code; -N: ended by signal N.
-        answer: What it reported: `{"saved": "outcome" or "failure"}`, or an error that stops the
-            run; empty if it reported nothing.
-        output: The end of what it wrote to standard error and standard output.
-        in_time: Whether it ended by itself within the time limit.
-        started: When it was started.
-    """
-
-    code: int
-    answer: dict[str, Any]
-    output: str
-    in_time: bool
-    started: str
 
 
 def run_in_processes(plan: Plan, report: Callable[[Progress], None]) -> Generator[Record, None, None]:
@@ -185,29 +169,10 @@ def order_of(plan: Plan, cell: Cell, out: Path | None = None, sealed: int = 0, s
         sealed=sealed,
         save_state=None if plan.save_state is None else str(plan.save_state),
         machine=plan.context.machine,
-        backend=_backend(plan),
+        backend=backend_name(plan),
         python_path=os.environ.get("PYTHONPATH"),
         shared=None if shared is None or cell.runs_foreign_code() else str(shared),
     )
-
-
-def _backend(plan: Plan) -> str:
-    """Return how cells are run, as records have it."""
-    if plan.config.backend != "local":
-        return plan.config.backend
-    return "processes" if plan.config.jobs > 1 else plan.context.backend
-
-
-def report_end(ended: Ended) -> None:
-    """Print the output of a cell's process.
-
-    Raises:
-        UnlearnbenchError: The process met an error that every cell would meet.
-    """
-    if ended.output:
-        print(ended.output, end="" if ended.output.endswith("\n") else "\n", file=sys.stderr)
-    if "error" in ended.answer:
-        raise StoppedError(ended.answer["error"], ended.answer["hint"], ended.answer["exit_code"])
 
 
 def _computed(plan: Plan, cell: Cell, processes: Processes, shared: Path | None) -> tuple[Ended, Received | None]:
@@ -240,92 +205,6 @@ def _kept(plan: Plan, cell: Cell, ended: Ended, received: Received | None) -> Re
     """Save what came of a cell; if its process left no record, one of its failure."""
     report_end(ended)
     return record_ended(plan, cell, ended) if received is None else save_received(plan, received)
-
-
-def read_received(folder: Path, plan: Plan, cell: Cell) -> Received | None:
-    """Read what the process of a cell wrote into a folder, with all checks of a store."""
-    store = Store(folder, plan.store.machine)
-    record = store.find(cell.key) or store.find_failure(cell.key)
-    if record is None:
-        return None
-    if not (store.folder(record) / f"{record.key}.npz").is_file():
-        return record, None
-    curves = store.curves(record) or {}
-    return record, store.arrays(record) | {f"{HEAD}{name}": column for name, column in curves.items()}
-
-
-def save_received(plan: Plan, received: Received) -> Record:
-    """Write what the process of a cell wrote into the store of the run."""
-    record, arrays = received
-    if record.is_failure:
-        plan.store.save_failure(record)
-    else:
-        save_outcome(plan.store, record, arrays, plan.config.keeps_records)
-    return record
-
-
-def save_outcome(store: Store, record: Record, arrays: Arrays | None, keeps_records: bool) -> None:
-    """Save the outcome of a cell; with `keeps_records` learning curves alone, if there is a record already.
-
-    That record keeps its times. If it deployed other parameters, the curves are not those of its training.
-    """
-    if not keeps_records or not store.has(record.key):
-        store.save(record, arrays)
-    elif not store.add_curves(record.key, record, arrays or {}):
-        print(
-            f"note: {record.key}: its record deployed other parameters than this training, whose learning curves are"
-            " left out; --overwrite always makes both anew.",
-            file=sys.stderr,
-        )
-
-
-def record_ended(plan: Plan, cell: Cell, ended: Ended) -> Record:
-    """Save the failure of a cell whose process ended without a record."""
-    status: Status
-    if ended.in_time:
-        status, kind = "killed", "ProcessEnded"
-        message = f"Its process ended {_how(ended.code)} before it had a record."
-    else:
-        seconds = plan.config.cell_timeout
-        status, kind = "timeout", "TimeoutError"
-        message = f"Its process was ended after {seconds:g} s (--cell-timeout), starting up included."
-    return record_lost(plan, cell, status, kind, message, ended.output, exit_code=ended.code, started=ended.started)
-
-
-def record_lost(
-    plan: Plan, cell: Cell, status: Status, kind: str, message: str, output: str = "", **known: Any
-) -> Record:
-    """Save the failure of a cell that was lost; `known` are further fields of its provenance."""
-    context = plan.context
-    record = Record(
-        key=cell.key,
-        status=status,
-        label=cell.method.label,
-        alias=cell.method.alias,
-        cell=cell.canonical(),
-        provenance={
-            **context.provenance,
-            "isolated": True,
-            **known,
-            **context.torch_settings(),
-            "backend": _backend(plan),
-            "machine": context.machine,
-        },
-        error={"type": kind, "message": message, "traceback": output},
-    )
-    plan.store.save_failure(record)
-    return record
-
-
-def _how(code: int) -> str:
-    """Describe how a process ended; shells and job schedulers write 128 + N for signal N."""
-    number = -code if code < 0 else code - 128
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return f"with exit code {code}"
-    reason = ": the system may have run out of memory" if name == "SIGKILL" else ""
-    return f"by signal {number} ({name}{reason})" if code < 0 else f"with exit code {code} (128 + {name}{reason})"
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> bool:
