@@ -182,7 +182,7 @@ OURS = "nobody else holds the values"
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `_plain` would return it as it is, as nearly everything that is read: nothing has to be named then."""
+    """Whether `_plain` would return a value of JSON as it is, as nearly all of them: nothing has to be named then."""
     kind = type(value)
     if kind is str:
         return not _UNPRINTABLE.search(value)
@@ -193,7 +193,7 @@ def _is_plain(value: Any) -> bool:
     if kind is list:
         return all(map(_is_plain, value))
     if kind is dict:
-        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+        return not _UNPRINTABLE.search("".join(value)) and all(map(_is_plain, value.values()))
     return value is None or kind is bool
 
 

@@ -13,11 +13,10 @@ import pandas as pd
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, headline, of_plugins
-from unlearnbench.report.frame.plain_rows import Row, rows_by
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import (
     UNIT,
     RecordGroup,
-    first_of_each,
     known,
     one_record_a_cell,
     reference_row,
@@ -84,14 +83,19 @@ class Aggregate:
         return self.metric, *self.more_metrics
 
     @cached_property
+    def ok(self) -> pd.DataFrame:
+        """Those of `chosen` that ended well."""
+        return self.chosen[self.chosen["status"] == "ok"]
+
+    @cached_property
     def scores(self) -> dict[tuple[str, str], dict[tuple[int, int], float]]:
         """The metric after the request where there is one: (row, view) to (seed, repetition) to it."""
         if self.metric not in self.chosen:
             return {}
-        ok = self.chosen.loc[self.chosen["status"] == "ok", ["row", "view", *UNIT, self.metric]].dropna()
         found: defaultdict[tuple[str, str], dict[tuple[int, int], float]] = defaultdict(dict)
-        for row, view, seed, repetition, value in ok.itertuples(index=False, name=None):
-            found[row, view][seed, repetition] = value
+        for one in plain_rows(self.ok, ["row", "view", *UNIT, self.metric]):
+            if not pd.isna(one[self.metric]):
+                found[one["row"], one["view"]][one["seed"], one["repetition"]] = one[self.metric]
         return dict(found)
 
 
@@ -140,10 +144,8 @@ def _aggregate(group: RecordGroup, metric: str, more: tuple[str, ...]) -> Aggreg
 def _statuses(cells: pd.DataFrame) -> dict[str, Counter[str]]:
     """Count for each row how its repetitions ended."""
     ended: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for row, status in first_of_each(cells[["row", *UNIT, "status"]], ["row", *UNIT])[["row", "status"]].itertuples(
-        index=False
-    ):
-        ended[str(row)][str(status)] += 1
+    for row, _, _, status in dict.fromkeys(zip(*(cells[name] for name in ("row", *UNIT, "status")), strict=True)):
+        ended[row][status] += 1
     return ended
 
 

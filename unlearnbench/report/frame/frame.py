@@ -6,6 +6,7 @@ import json
 import math
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
+from unlearnbench.records.shapes import Phase
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
 from unlearnbench.report.frame.names import shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.stream import stream_steps
@@ -39,6 +41,7 @@ PHASE_SECONDS = {
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _MEMBER = re.compile("train/member-([0-9]+)")
 MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 
@@ -161,7 +164,7 @@ def frame_of(
 
 def canonical(value: Any) -> str:
     """Write plain values as canonical JSON: equal values, equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _ENCODER.encode(value)
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
@@ -211,20 +214,24 @@ def _cell(record: Record) -> dict[str, Any]:
 
 def _costs(record: Record) -> dict[str, Any]:
     values: dict[str, Any] = {"unlearn_seconds": record.unlearn_seconds}
+    phases: defaultdict[str, list[Phase]] = defaultdict(list)
+    for phase in record.phases:
+        phases[phase["name"]].append(phase)
     for column, names in PHASE_SECONDS.items():
-        seconds = [phase.get("seconds") for phase in record.phases if phase.get("name") in names]
+        seconds = [phase.get("seconds") for name in names for phase in phases.get(name, ())]
         known = [value for value in seconds if value is not None]
         values[column] = math.fsum(known) if known and len(known) == len(seconds) else None
-    for name in MEMORY:
-        values[f"unlearn_{name}"] = _peak(record, name, ("unlearn",))
-        values[f"fit_{name}"] = _peak(record, name, FIT_PHASES)
+    for kind, heads in (("unlearn", ("unlearn",)), ("fit", FIT_PHASES)):
+        inside = [phase for name, alike in phases.items() if name.partition("/")[0] in heads for phase in alike]
+        values |= {f"{kind}_{name}": _peak(inside, name) for name in MEMORY}
     for name in ("shards_hit", "shards_retired", "node_epochs", "steps", "parameter_bytes"):
         values[name] = record.counts.get(name)
     values |= _by_member(record)
-    charged = request_seconds(record.phases)
+    outer = [phase for phase in record.phases if "/" not in phase["name"]]
+    charged = request_seconds(outer)
     if charged is not None and record.unlearn_seconds is not None:
         values["answers_charged"] = math.isclose(record.unlearn_seconds, charged, rel_tol=1e-6)
-    values["answers_like_training"] = any(answers_like_training(record.phases))
+    values["answers_like_training"] = any(answers_like_training(outer))
     counts = [request.get("count") for request in record.requests]
     values["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None
     for name in ("edges_kept", "label_entropy", "graph_entropy"):
@@ -261,11 +268,10 @@ def _by_member(record: Record) -> dict[str, float]:
     return spans
 
 
-def _peak(record: Record, reading: str, heads: tuple[str, ...]) -> float | None:
-    """Find the highest reading among phases of these names and those inside them."""
-    readings = [phase.get(reading) for phase in record.phases if str(phase.get("name")).partition("/")[0] in heads]
-    known = [float(value) for value in readings if isinstance(value, int | float)]
-    return max(known, default=None)
+def _peak(phases: Iterable[Mapping[str, Any]], reading: str) -> float | None:
+    """Find the highest reading."""
+    readings = (phase.get(reading) for phase in phases)
+    return max((float(value) for value in readings if isinstance(value, int | float)), default=None)
 
 
 def _provenance(record: Record) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,7 +44,7 @@ class RecordGroup:
     @cached_property
     def units(self) -> int:
         """Count the repetitions that any method has a record of, failed ones too."""
-        return len(self.frame[UNIT].drop_duplicates())
+        return len(set(zip(self.frame["seed"], self.frame["repetition"], strict=True)))
 
 
 def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
@@ -82,7 +83,10 @@ def _group(name: str, facets: Mapping[str, str], part: pd.DataFrame) -> RecordGr
     rows = distinguish(dict(zip(methods["method_config"], methods["method"], strict=True)))
     order = sorted(rows, key=lambda config: (_distance(config), rows[config]))
     return RecordGroup(
-        name, facets, part.assign(row=part["method_config"].map(rows)), tuple(rows[config] for config in order)
+        name,
+        facets,
+        part.assign(row=part["method_config"].map(rows).astype("object")),
+        tuple(rows[config] for config in order),
     )
 
 
@@ -149,9 +153,13 @@ def _cut(key: str, value: str) -> str:
 def first_of_each(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Keep the first row of each combination of values in these columns.
 
-    `drop_duplicates(columns)` does the same but looks at every column, which takes long in a wide frame.
+    `drop_duplicates(columns)` does the same but looks at every column, which takes long in a wide and short frame.
     """
-    kept: pd.DataFrame = frame[~frame[list(columns)].duplicated()]
+    seen, is_first = set[Any](), []
+    for values in zip(*(frame[name] for name in columns), strict=True):
+        is_first.append(values not in seen)
+        seen.add(values)
+    kept: pd.DataFrame = frame.loc[is_first]
     return kept
 
 
@@ -183,33 +191,34 @@ def one_record_a_cell(group: RecordGroup) -> tuple[pd.DataFrame, list[str]]:
     Returns:
         One row per cell and view, and notes on what was passed over.
     """
-    frame, cell = group.frame, ["row", *UNIT]
-    preferred = busiest_machine(frame[frame["status"] == "ok"])
-    failed = frame["status"].isin(FAILURES)
-    ranked = frame[[*cell, "machine", "key", "status"]].assign(_failed=failed, _other=frame["machine"] != preferred)
-    ranked = ranked.sort_values(["_failed", "_other", "machine", "key"], kind="stable")
+    frame = group.frame
+    preferred = busiest_machine(frame.loc[frame["status"] == "ok", "machine"])
     # All views of a cell come from one record.
-    best = ranked.loc[~ranked[cell].duplicated(), [*cell, "machine", "key", "status"]]
-    names = ["row", *UNIT, "machine", "key", "status"]
-    kept = set(best[names].itertuples(index=False, name=None))
-    chosen = frame[[one in kept for one in frame[names].itertuples(index=False, name=None)]].reset_index(drop=True)
+    views = list(zip(*(frame[name] for name in ("row", *UNIT, "machine", "key", "status")), strict=True))
+    records = sorted(set(views), key=lambda one: (one[5] in FAILURES, one[3] != preferred, *one[3:]))
+    best: dict[Any, Any] = {}
+    machines: dict[Any, set[str]] = {}
+    superseded = set()
+    for record in records:
+        cell, machine, status = record[:3], record[3], record[5]
+        best.setdefault(cell, record)
+        if status not in FAILURES:
+            machines.setdefault(cell, set()).add(machine)
+        elif cell in machines:
+            superseded.add((cell, machine))
+    chosen = frame[[best[one[:3]] == one for one in views]].reset_index(drop=True)
     notes = []
-    outcomes = first_of_each(frame.loc[~failed, [*cell, "machine"]], [*cell, "machine"])
-    several = int((outcomes.groupby(cell).size() > 1).sum())
-    if several:
+    if several := sum(len(names) > 1 for names in machines.values()):
         notes.append(f"{several} cells have records of several machines; those of {preferred} count first.")
-    done = set(map(tuple, outcomes[cell].to_numpy()))
-    passed = first_of_each(frame.loc[failed, [*cell, "machine"]], [*cell, "machine"])[cell].to_numpy()
-    superseded = sum(tuple(one) in done for one in passed)
     if superseded:
-        notes.append(f"{superseded} failures are left out: the same cell has an outcome.")
+        notes.append(f"{len(superseded)} failures are left out: the same cell has an outcome.")
     return chosen, notes
 
 
-def busiest_machine(frame: pd.DataFrame) -> str:
-    """Name the machine with the most rows, the first id of equals; empty if there is no row."""
-    counts = frame["machine"].value_counts()
-    return min(counts.index, key=lambda name: (-int(counts[name]), name)) if len(counts) else ""
+def busiest_machine(machines: Iterable[str]) -> str:
+    """Name the machine that comes most often, the first id of equals; empty if there is none."""
+    counts = Counter(machines)
+    return min(counts, key=lambda name: (-counts[name], name), default="")
 
 
 def known(values: Iterable[Any]) -> list[float]:

@@ -24,7 +24,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     """
     ok = first_of_each(group.frame[group.frame["status"] == "ok"], ["row", *UNIT, "machine"])
     serial = ok[ok["backend"] == "serial"]
-    machine = busiest_machine(serial)
+    machine = busiest_machine(serial["machine"])
     timed = serial[serial["machine"] == machine]
     notes = []
     watched = int((ok["backend"] == "watched").sum())
@@ -82,7 +82,7 @@ def pairs_of(mine: Times, others: Times) -> list[Pair]:
 
 def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
     """Pair the unlearning times in the records of two methods: see `pairs_of`."""
-    mine, theirs = (times_of(plain_rows(one[[*UNIT, "unlearn_seconds", "exclusive"]])) for one in (cells, others))
+    mine, theirs = (times_of(plain_rows(one, [*UNIT, "unlearn_seconds", "exclusive"])) for one in (cells, others))
     return pairs_of(mine, theirs)
 
 

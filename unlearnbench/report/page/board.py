@@ -36,6 +36,8 @@ TITLES = {
     "leakage_tpr": "leak TPR",
 }
 """Short heads of columns of audits; what a column says in full stands behind it."""
+COUNTED = ("n", "expected", "diverged", "refused", "failed")
+"""What a row says of its repetitions."""
 MINUS = "\N{MINUS SIGN}"
 TIME = "unlearning time over Retrain's, geometric mean within repetitions; below it the seconds."
 SCORE = "{metric} on the test nodes after the request, mean ± sample standard deviation; view {view}: {what}."
@@ -115,7 +117,8 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
     wanted = dict.fromkeys(("exactness", *(head.audit for head in heads if head.audit)))
     audited = {str(k): str(v) for k, v in forgetting.audits.iloc[0].items()} if forgetting.rows else {}
     rows = []
-    every_row = zip(averages.group.rows, plain_rows(summary.shown), plain_rows(summary.data), strict=True)
+    read = [name for name in (*COUNTED, *(head.value for head in heads)) if name in summary.data]
+    every_row = zip(averages.group.rows, plain_rows(summary.shown), plain_rows(summary.data, read), strict=True)
     for row, shown, raw in every_row:
         config = str(first[row]["method_config"])
         kind = REFERENCE if retrains(config) else CONTROL if row in controls else METHOD
@@ -159,9 +162,11 @@ def _timed_elsewhere(averages: Aggregate) -> dict[str, tuple[str, list[Pair]]]:
     """Map rows without a time to another machine that ran them and Retrain, and the pairs of times there."""
     reference, _ = reference_row(averages.group)
     frame = averages.group.frame
+    lacking = set(averages.data.loc[averages.data["times_retrain"].isna(), "method"])
+    if not lacking:
+        return {}
     serial = frame[(frame["status"] == "ok") & (frame["backend"] == "serial") & (frame["machine"] != averages.machine)]
     serial = first_of_each(serial, ["row", *UNIT, "machine"])
-    lacking = set(averages.data.loc[averages.data["times_retrain"].isna(), "method"])
     found: dict[str, tuple[str, list[Pair]]] = {}
     for machine, there in serial.groupby("machine", sort=True):
         of_rows = rows_by(there, "row", [*UNIT, "unlearn_seconds", "exclusive"])

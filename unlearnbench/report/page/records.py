@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -39,8 +40,8 @@ def record_rows(averages: Aggregate) -> dict[str, list[list[Any]]]:
     names = ["row", *UNIT, "machine", "key", "status", "error_type", "dataset", "method_name"]
     names += ["view", "unlearn_seconds", "exclusive", "started"]
     metric = averages.metric if averages.metric in averages.group.frame else ""
-    frame = averages.group.frame[[*names, metric] if metric else names]
-    for one in plain_rows(frame.sort_values(names[:6], kind="stable")):
+    rows = plain_rows(averages.group.frame, [*names, metric] if metric else names)
+    for one in sorted(rows, key=itemgetter(*names[:6])):
         failed, place = one["status"] in FAILURES, (one["machine"], one["key"])
         records, record = listed[one["row"]], (*place, one["status"])
         if record not in records:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import warnings
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from unlearnbench.report.frame.frame import results_root
 from unlearnbench.report.page.content import PageSource, build_content, table_rows
 
 NAME = "index.html"
+_BREAKS = re.compile(r"(?<=[\[=,])(?=\w)")
 SCRIPTS = ("svg.js", "stats.js", "board.js", "detail.js", "export.js", "matrix.js", "figures.js", "state.js")
 
 
@@ -69,7 +71,7 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSour
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = _breakable
+    environment.filters["breakable"] = partial(_breakable, jinja.utils.markupsafe)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     content = build_content(frame, audits, source)
     phases = {moment: [*parts, OTHER] for moment, (_, parts) in PHASES.items()}
@@ -84,10 +86,9 @@ def page_text(frame: pd.DataFrame, audits: pd.DataFrame | None, source: PageSour
     return text
 
 
-def _breakable(text: Any) -> Any:
+def _breakable(markup: Any, text: Any) -> Any:
     """Let a long name of a method end its line where a parameter begins, not in the midst of a word."""
-    markup = _jinja().utils.markupsafe
-    return markup.Markup("<wbr>").join(markup.escape(part) for part in re.split(r"(?<=[\[=,])(?=\w)", str(text)))
+    return markup.Markup("<wbr>").join(markup.escape(part) for part in _BREAKS.split(str(text)))
 
 
 def _way(folder: Path, root: Path) -> str | None:

@@ -13,7 +13,7 @@ from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import overlap
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
-from unlearnbench.report.frame.plain_rows import Row, plain_rows
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT, first_of_each
 from unlearnbench.report.frame.timed import BESIDE_OTHERS, POSTPONED
 from unlearnbench.report.tables import formatting
@@ -22,6 +22,7 @@ from unlearnbench.report.tables.notes import Note, details
 from unlearnbench.report.tables.sameness import metric_notes
 from unlearnbench.report.tables.sentences import of_costs
 from unlearnbench.report.tables.table import Table, origin_notes, shown_count, shown_names, shown_statuses, with_facets
+from unlearnbench.statistics.averages import mean
 
 BUSY_MARK = " *"
 BUSY = "* may have met a busy machine."
@@ -50,6 +51,11 @@ class Column:
     quiet: str = "quiet_n"
     made_of: str = "timed"
     absent: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the raw data that `text` reads beside `n`."""
+        return tuple(filter(None, (self.value, self.spread, *((self.quiet, self.made_of) if self.is_time else ()))))
 
     def text(self, row: Row | pd.Series[Any]) -> str:
         """Return the text of one cell; empty where there is no number."""
@@ -92,7 +98,8 @@ class ColumnTable:
         caption = f"{title}: {averages.group.name}"
         if has_times and averages.machine:
             caption += f"; times and memory of machine {averages.machine}"
-        rows, shown = plain_rows(data), pd.DataFrame({"method": shown_names(averages)})
+        read = dict.fromkeys(["n", "expected", self.counted, *(name for column in columns for name in column.reads)])
+        rows, shown = plain_rows(data, read), pd.DataFrame({"method": shown_names(averages)})
         shown["n"] = [shown_count(int(row[self.counted]), int(row["expected"])) for row in rows]
         for column in columns:
             shown[column.title] = [column.text(row) for row in rows]
@@ -220,12 +227,13 @@ def _notes(
 
 def _retired(averages: Aggregate) -> Iterator[str]:
     """Name rows with shards that were hit and have no member any more: all of their nodes were forgotten."""
-    ok = averages.chosen["status"] == "ok"
-    cells = first_of_each(averages.chosen.loc[ok, ["row", *UNIT, "shards_retired"]], ["row", *UNIT])
-    for row, part in cells[cells["shards_retired"] > 0].groupby("row", sort=True):
+    cells = first_of_each(averages.ok, ["row", *UNIT])
+    retired = rows_by(cells[cells["shards_retired"] > 0], "row", ["shards_retired"])
+    for row, records in sorted(retired.items()):
+        number = formatting.tenths(mean(one["shards_retired"] for one in records) or 0.0, None)
         yield Note(
-            f"{row}: of the shards hit, {formatting.tenths(part['shards_retired'].mean(), None)} were retired, all of"
-            f" their nodes being forgotten, on average over {len(part)} repetitions with such shards."
+            f"{row}: of the shards hit, {number} were retired, all of their nodes being forgotten, on average over"
+            f" {len(records)} repetitions with such shards."
         )
 
 
@@ -238,18 +246,17 @@ def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column
             "relative to Retrain: unlearning time over Retrain's, geometric mean of the ratios within repetitions.",
             "relative to Retrain: time over Retrain's; 0.5 is twice as fast.",
         )
-        for _, row in data[(data["times_retrain_n"] > 0) & (data["times_retrain_n"] < data["n"])].iterrows():
-            yield Note(f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions.")
+        for row in plain_rows(data, ["method", "n", "times_retrain_n"]):
+            if 0 < row["times_retrain_n"] < row["n"]:
+                yield Note(f"{row['method']}: its ratio is over {row['times_retrain_n']} repetitions.")
     if any(column is PREDICT for column in columns):
         text = (
             "predict full s: one prediction of the test nodes in view full, after the request; not part of unlearn s."
         )
         yield Note(text)
-    busy = data[(data["timed"] > 0) & (data["quiet_n"] < data["timed"])]
-    if len(busy) and any(column.is_time for column in columns):
-        counts = ", ".join(
-            f"{row['method']} {int(row['timed'] - row['quiet_n'])}/{row['timed']}" for _, row in busy.iterrows()
-        )
+    busy = [row for row in plain_rows(data, ["method", "timed", "quiet_n"]) if row["quiet_n"] < row["timed"]]
+    if busy and any(column.is_time for column in columns):
+        counts = ", ".join(f"{row['method']} {row['timed'] - row['quiet_n']}/{row['timed']}" for row in busy)
         mark = BUSY_MARK.strip()
         yield Note(f"{mark} records that may have met a busy machine: {counts}.", BUSY)
     if any("peak" in column.value for column in columns):
@@ -257,5 +264,6 @@ def time_notes(averages: Aggregate, data: pd.DataFrame, columns: Sequence[Column
             "Memory: mean of the peaks of "
             + ("memory that torch allocated on the GPU." if data["peak_kind"].iloc[0] == "gpu" else "resident memory.")
         )
-        for _, row in data[data["peak_mib"].isna()].iterrows():
-            yield Note(f"{row['method']}: no peak of memory: {row['peak_reason'] or 'not measured'}.")
+        for row in plain_rows(data, ["method", "peak_mib", "peak_reason"]):
+            if pd.isna(row["peak_mib"]):
+                yield Note(f"{row['method']}: no peak of memory: {row['peak_reason'] or 'not measured'}.")

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -89,11 +90,11 @@ def _places(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield a machine and its serial records that differ in method, repetition and number of deletions only."""
     # A stream's time is that of many requests.
     frame = first_of_each(frame[frame["stream"] == ""], ["machine", "key"]).dropna(subset="deletions")
-    places = [place_of(row) for row in plain_rows(frame[PLACED])]
+    places = [place_of(row) for row in plain_rows(frame, PLACED)]
     frame = frame.assign(place=places, deletions=frame["deletions"].astype(int))
     for _, part in frame.groupby("place", sort=True):
         serial = part[(part["status"] == "ok") & (part["backend"] == "serial")]
-        machine = busiest_machine(serial)
+        machine = busiest_machine(serial["machine"])
         serial = serial[serial["machine"] == machine]
         if serial.empty:
             continue
@@ -108,11 +109,13 @@ def _curve_of(machine: str, serial: pd.DataFrame) -> Iterator[Curve]:
     if part.empty:
         return
     data, names = curve(part), dict(zip(part["row"], part["method_name"], strict=True))
-    reference = _by_count(data[[names[row] == REFERENCE for row in data["method"]]])
+    seconds: dict[str, dict[int, float]] = {row: {} for row in data["method"]}
+    for one in plain_rows(data, ["method", "deletions", "seconds"]):
+        if not pd.isna(one["seconds"]):
+            seconds[one["method"]][one["deletions"]] = one["seconds"]
+    reference = dict(item for row, times in seconds.items() if names[row] == REFERENCE for item in times.items())
     even = {
-        str(row): break_even(_by_count(rows), reference)
-        for row, rows in data.groupby("method", sort=False)
-        if reference and names[row] != REFERENCE
+        row: break_even(times, reference) for row, times in seconds.items() if reference and names[row] != REFERENCE
     }
     first = part.iloc[0]
     yield Curve(_name(part), first["dataset"], first["model"], machine, part, data, even)
@@ -244,11 +247,6 @@ def _threads(part: pd.DataFrame) -> str:
     return ", ".join(sorted({str(value) for value in part["threads"].dropna()}))
 
 
-def _by_count(rows: pd.DataFrame) -> dict[int, float]:
-    known_rows = rows[rows["seconds"].notna()]
-    return dict(zip(known_rows["deletions"], known_rows["seconds"], strict=True))
-
-
 def shown_even(value: float | None) -> str:
     """Return from how many deletions on Retrain is as fast, as tables write it."""
     if value is None:
@@ -258,6 +256,12 @@ def shown_even(value: float | None) -> str:
 
 def place_of(row: Row | pd.Series[Any]) -> str:
     """Return what records share that differ in method, repetition and how much is forgotten only."""
+    return _place(*(row[name] for name in PLACED))
+
+
+@cache
+def _place(*values: str) -> str:
+    row = dict(zip(PLACED, values, strict=True))
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
     parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]

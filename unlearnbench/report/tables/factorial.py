@@ -67,10 +67,10 @@ def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
         Each design, and the group with its rows alone.
     """
     frame = averages.group.frame
-    methods = first_of_each(frame[frame["method_name"] == METHOD], ["method_config"])
+    sharded = frame.loc[frame["method_name"] == METHOD, ["method_config", "row", "label"]]
     settings: dict[str, dict[tuple[str, str], str]] = {}
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
-    for config, row, label in methods[["method_config", "row", "label"]].itertuples(index=False):
+    for config, row, label in first_of_each(sharded, ["method_config"]).itertuples(index=False):
         tree = json.loads(config)
         parts = [canonical(tree["params"].pop(factor)) for factor in BASES]
         for factor, part in zip(BASES, parts, strict=True):

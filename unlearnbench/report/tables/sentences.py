@@ -10,6 +10,8 @@ from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import REFERENCE, retrains
 
 VIEW = "full"
+READ = ("method", "method_config", "n", "times_retrain")
+"""What `of_costs` reads of each row."""
 _VERDICTS = {
     "exact": "forgets exactly",
     "exact-given-partition": "forgets exactly, given its partition",
@@ -64,7 +66,7 @@ def gains(averages: Aggregate) -> dict[str, float]:
 def of_costs(averages: Aggregate) -> tuple[str, ...]:
     """Return the sentences of a group of runs, from scores and times alone."""
     gained = gains(averages)
-    return tuple(_of_row(row, gained, averages.metric) for row in plain_rows(averages.data) if _counts(row))
+    return tuple(_of_row(row, gained, averages.metric) for row in plain_rows(averages.data, READ) if _counts(row))
 
 
 def _of_row(row: Row, gained: dict[str, float], metric: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +56,7 @@ def shown_count(number: int, expected: int) -> str:
 
 def shown_statuses(data: pd.DataFrame) -> list[str]:
     """Report for each row what did not end well."""
-    rows = plain_rows(data[list(STATUSES)])
+    rows = plain_rows(data, STATUSES)
     return [", ".join(f"{status} {row[status]}" for status in STATUSES if row[status]) for row in rows]
 
 
@@ -94,31 +95,37 @@ def origin_notes(*cells: Aggregate, has_views: bool) -> Iterator[str]:
             " training nodes and the nodes asked for."
             + (" Both also over all other nodes." if "setting" in protocol else "")
         )
-    chosen = pd.concat([one.chosen for one in cells])
-    machines = ", ".join(sorted(set(chosen["machine"])))
-    threads = ", ".join(sorted({str(value) for value in chosen["threads"].dropna()}))
+    machines = ", ".join(sorted(_values(cells, "machine")))
+    threads = ", ".join(sorted(str(value) for value in _values(cells, "threads") if not pd.isna(value)))
     yield Note(f"Device {facets['device']}; machines: {machines}; threads: {threads or 'not recorded'}.")
-    yield Note(f"Versions: {_components(cells)}; {_packages(chosen)}.")
+    yield Note(f"Versions: {_components(cells)}; {_packages(cells)}.")
     yield Note(f"Settings of all rows: sha256 {_settings_digest(cells)[:12]}.")
     for one in cells:
         for row, versions in _foreign_torch(one).items():
             text = f"{TORCH_MARK.strip()} {row} ran with torch {versions}."
             yield Note(text, f"{TORCH_MARK.strip()} ran with another torch.")
-        for _, failed in one.data[one.data["failures"] != ""].iterrows():
-            yield f"{failed['method']}: failures: {failed['failures']}."
+        for row, failures in zip(one.data["method"], one.data["failures"], strict=True):
+            if failures:
+                yield f"{row}: failures: {failures}."
         where = f"{one.group.name}: " if len(cells) > 1 else ""
         yield from (f"{where}{note}" for note in sameness_notes(one))
 
 
+def _values(cells: Sequence[Aggregate], column: str) -> set[Any]:
+    """Return the different values of a column in the records of a table."""
+    return {value for one in cells for value in one.chosen[column].tolist()}
+
+
 def _foreign_torch(averages: Aggregate) -> dict[str, str]:
     """Name the rows that ran with other versions of torch than most records of the table."""
-    ok = averages.chosen[averages.chosen["status"] == "ok"]
-    counts = ok["torch"].value_counts()
+    counts = Counter(averages.ok["torch"])
     if len(counts) < 2:
         return {}
-    most = min(counts.index, key=lambda version: (-int(counts[version]), version))
-    versions = {row: sorted(set(part["torch"])) for row, part in ok.groupby("row")}
-    return {str(row): ", ".join(averages) for row, averages in versions.items() if averages != [most]}
+    most = min(counts, key=lambda version: (-counts[version], version))
+    versions: defaultdict[str, set[str]] = defaultdict(set)
+    for row, version in zip(averages.ok["row"], averages.ok["torch"], strict=True):
+        versions[row].add(version)
+    return {row: ", ".join(sorted(of_row)) for row, of_row in sorted(versions.items()) if of_row != {most}}
 
 
 def _settings_digest(cells: Sequence[Aggregate]) -> str:
@@ -155,9 +162,9 @@ def _versions(tree: Any) -> Iterator[tuple[str, str]]:
             yield from _versions(value)
 
 
-def _packages(chosen: pd.DataFrame) -> str:
+def _packages(cells: Sequence[Aggregate]) -> str:
     texts = []
     for name in ("unlearnbench", "torch"):
-        versions = sorted(set(chosen[name]) - {""})
+        versions = sorted(_values(cells, name) - {""})
         texts.append(f"{name} {', '.join(versions) or 'not recorded'}")
     return "; ".join(texts)
