@@ -41,6 +41,19 @@ def test_a_record_comes_back_equal_from_its_documented_path(store: Store) -> Non
     )
 
 
+def test_readings_that_could_not_be_had_take_no_room_and_old_records_with_null_are_equal(store: Store) -> None:
+    known = {"name": "unlearn", "seconds": None, "peak_rss_mib": 700.0}
+    record = make_record(phases=[{**known, "peak_gpu_mib": None, "gpu_process_mib": None}])
+    assert record.phases == [known]
+    path = store.save(record)
+    assert json.loads(path.read_text())["phases"] == [known]
+    old = json.loads(path.read_text())
+    old["phases"][0]["peak_gpu_mib"] = None
+    del old["checksum"]
+    path.write_text(json.dumps(old))
+    assert read_record(path) == record
+
+
 def test_arrays_come_back_and_objects_are_refused(store: Store) -> None:
     record = make_record()
     arrays = {"forgotten": np.array([3, 5]), "after/test/shard": np.eye(2, dtype=np.float32)}

@@ -29,7 +29,7 @@ def test_a_cell_of_a_sharded_method_has_everything_a_record_promises():
         "state-first", "state-second", "evaluate", "predict-first", "predict-second",
         "predict-full", "evaluate",
     ]  # fmt: skip
-    assert all(phase["peak_gpu_mib"] is None for phase in record.phases)
+    assert not any("peak_gpu_mib" in phase for phase in record.phases)
     assert record.requests[0]["count"] == len(arrays["forgotten"]) == 4
     assert sorted(record.metrics) == ["f1_macro", "f1_micro", "val_f1_macro", "val_f1_micro"]
     for views in record.metrics.values():

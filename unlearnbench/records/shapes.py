@@ -22,7 +22,7 @@ def _dictionary(shape: Any) -> Any:
 
 @_part
 class Phase(TypedDict, total=False):
-    """What one phase of a cell took; a reading that could not be had is null, with a reason beside it."""
+    """What one phase of a cell took; an absent reading has its reason in `provenance.readings`."""
 
     name: Required[str]
     seconds: float | None
