@@ -14,12 +14,14 @@ import pandas as pd
 
 from unlearnbench.records.record import FAILURES
 from unlearnbench.report.frame.frame import canonical
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.running.options import TUNED
 
 REFERENCE = "retrain"
 GROUP = ["protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device"]
 GROUP += ["other_config"]
 UNIT = ["seed", "repetition"]
+_RECORD = ("machine", "key", "status")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +121,15 @@ def distinguish(names: Mapping[str, str]) -> dict[str, str]:
         shared.setdefault(name, []).append(config)
     distinct = {}
     for name, configs in shared.items():
+        if len(configs) == 1:
+            distinct[configs[0]] = name
+            continue
         flat = {config: _flatten(json.loads(config)) for config in configs}
         keys = sorted({key for one in flat.values() for key in one})
         differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
         for config in configs:
             shown = [f"{key}={_cut(key, flat[config][key])}" for key in differing if key in flat[config]]
-            distinct[config] = name if len(configs) == 1 else f"{name} {{{', '.join(shown) or 'default'}}}"
+            distinct[config] = f"{name} {{{', '.join(shown) or 'default'}}}"
     taken = list(distinct.values())
     # What the shown settings cannot tell apart (an empty setting, a cut digest) a digest of all can.
     return {
@@ -193,26 +198,34 @@ def one_record_a_cell(group: RecordGroup) -> tuple[pd.DataFrame, list[str]]:
     """
     frame = group.frame
     preferred = busiest_machine(frame.loc[frame["status"] == "ok", "machine"])
-    # All views of a cell come from one record.
-    views = list(zip(*(frame[name] for name in ("row", *UNIT, "machine", "key", "status")), strict=True))
-    records = sorted(set(views), key=lambda one: (one[5] in FAILURES, one[3] != preferred, *one[3:]))
-    best: dict[Any, Any] = {}
+    rows = plain_rows(frame, ["row", *UNIT, *_RECORD])
+    best: dict[Any, Row] = {}
     machines: dict[Any, set[str]] = {}
     superseded = set()
-    for record in records:
-        cell, machine, status = record[:3], record[3], record[5]
-        best.setdefault(cell, record)
-        if status not in FAILURES:
+    for row in sorted(rows, key=lambda row: _rank(row, preferred)):
+        cell, machine = _cell(row), row["machine"]
+        best.setdefault(cell, row)
+        if row["status"] not in FAILURES:
             machines.setdefault(cell, set()).add(machine)
         elif cell in machines:
             superseded.add((cell, machine))
-    chosen = frame[[best[one[:3]] == one for one in views]].reset_index(drop=True)
+    # All views of a cell come from one record.
+    counts = [all(row[name] == best[_cell(row)][name] for name in _RECORD) for row in rows]
+    chosen = frame.loc[counts].reset_index(drop=True)
     notes = []
     if several := sum(len(names) > 1 for names in machines.values()):
         notes.append(f"{several} cells have records of several machines; those of {preferred} count first.")
     if superseded:
         notes.append(f"{len(superseded)} failures are left out: the same cell has an outcome.")
     return chosen, notes
+
+
+def _cell(row: Row) -> tuple[str, int, int]:
+    return row["row"], row["seed"], row["repetition"]
+
+
+def _rank(row: Row, preferred: str) -> tuple[bool, bool, str, str]:
+    return row["status"] in FAILURES, row["machine"] != preferred, row["machine"], row["key"]
 
 
 def busiest_machine(machines: Iterable[str]) -> str:
