@@ -650,6 +650,8 @@ def test_ties_go_to_the_first_and_equal_points_are_neighbours() -> None:
 def test_points_that_are_not_exact_are_refused() -> None:
     with pytest.raises(ValueError, match="whole numbers"):
         nearest_neighbour_edges(np.array([[0.5], [1.0]]), 1)
+    with pytest.raises(ValueError, match="too large"):
+        nearest_neighbour_edges(np.array([[0], [2**27]]), 1)
     with pytest.raises(ValueError, match="2 points cannot have 2"):
         nearest_neighbour_edges(np.array([[0], [1]]), 2)
 

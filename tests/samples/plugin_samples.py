@@ -33,7 +33,7 @@ class FakePoint:
     dist: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.dist = SimpleNamespace(name=self.distribution, version=self.version)
+        self.dist = SimpleNamespace(metadata={"Name": self.distribution, "Version": self.version})
 
     def load(self) -> Any:
         if isinstance(self.plugin, BaseException):

@@ -109,6 +109,9 @@ def _installed(catalogue: Catalogue) -> list[EntryPoint]:
     places: set[tuple[str, str]] = set()
     for distribution in metadata.distributions():
         try:
+            # Most installed distributions are no plugins: what they announce need not be understood.
+            if hookspecs.PROJECT not in (distribution.read_text("entry_points.txt") or ""):
+                continue
             points = [point for point in distribution.entry_points if point.group == hookspecs.PROJECT]
         except Exception as error:  # a damaged installation of a stranger's must not stop the others
             name, version = _identity(distribution)
@@ -240,7 +243,9 @@ def _identified(points: Iterable[EntryPoint]) -> Iterator[tuple[tuple[str, str],
 def _identity(distribution: Any) -> tuple[str, str]:
     """Name a distribution and its version; damaged metadata may lack either, or not be readable."""
     try:
-        return normal_name(distribution.name), distribution.version or "0"
+        # Each access to `metadata` parses it anew, the README in it too.
+        said = distribution.metadata
+        return normal_name(said["Name"]), said["Version"] or "0"
     except Exception:  # importlib raises whatever the damage leads to
         return UNKNOWN, "0"
 
