@@ -156,6 +156,7 @@ def examined() -> Finding:
         return Controls(Controls.Params(runs=4, permutations=199)).examine(toy_subject("retrain"))
 
 
+@pytest.mark.slow
 def test_the_gate_says_of_the_posterior_shift_that_it_cannot_tell() -> None:
     finding = examined()
     judged = finding.details["posterior-shift"]

@@ -219,6 +219,7 @@ def test_without_a_gpu_the_comparison_says_what_is_missing(gpu, built_for, said,
     assert printed.out == ""
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_and_its_record_is_written_on_any_device(gpu, script, tmp_path, capsys):
     loop = script("loop")
     shards = loop.cut(toy_task(epochs=2), 4)

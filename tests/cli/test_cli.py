@@ -195,7 +195,9 @@ def test_every_table_can_be_asked_for() -> None:
         assert find_table(catalogue, entry.name).name == entry.name
 
 
-@pytest.mark.parametrize("style", ["text", "md", "latex", "csv"])
+@pytest.mark.parametrize(
+    "style", ["text", *(pytest.param(one, marks=pytest.mark.slow) for one in ("md", "latex", "csv"))]
+)
 def test_report_and_leaderboard_rebuild_what_records_say(command: Any, tmp_path: Path, style: str) -> None:
     out = str(tmp_path / "out")
     ran = command("run", "-m", "steady", *ONCE, "--out", out)

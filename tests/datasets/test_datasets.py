@@ -461,6 +461,7 @@ def test_an_answer_that_breaks_off_is_not_taken_where_requests_does_not_see_it(
         raw.fetch("https://example.org/data")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
 def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, key = tmp_path / "certificate.pem", tmp_path / "key.pem"

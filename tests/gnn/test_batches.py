@@ -74,6 +74,7 @@ def test_with_room_for_all_neighbours_all_are_there():
     assert set(graph.positions(part.ids).tolist()) == {4, 11}.union(*near.values())
 
 
+@pytest.mark.slow
 def test_neighbours_are_drawn_evenly_and_without_replacement():
     star = Graph(torch.ones(6, 1), torch.zeros(6, dtype=torch.int64), torch.tensor([[1, 2, 3, 4, 5], [0] * 5]),
                  torch.arange(6), 2)  # fmt: skip

@@ -39,6 +39,7 @@ def test_predictions_that_are_all_alike_rank_nothing() -> None:
     assert AveragePrecision().score(labels, log_probabilities([0.2] * 4)) == 0.25
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 1), st.floats(0.01, 0.99)), min_size=2, max_size=40))
 def test_both_scores_equal_those_of_scikit_learn(pairs: list[tuple[int, float]]) -> None:
     labels, shares = (np.array([pair[i] for pair in pairs]) for i in (0, 1))

@@ -197,6 +197,7 @@ def losses_of_the_request(model, texts):
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_over_forgetting_raises_the_loss_of_the_request_the_more_the_further_it_goes(model):
     losses = losses_of_the_request(model, ["noop", "over-forget[steps=5]", "over-forget", "over-forget[lr=0.01]"])

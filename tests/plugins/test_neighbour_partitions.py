@@ -91,6 +91,7 @@ def test_every_node_has_one_shard_within_the_limits_and_always_the_same(
     assert low <= int(sizes.min()) <= int(sizes.max()) <= high
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(graph=graphs(), count=st.integers(1, 6), delta=st.sampled_from([0.0, 0.005, 0.3, 1.0]))
 def test_label_propagation_keeps_the_capacity_of_the_paper(graph: Graph, count: int, delta: float) -> None:

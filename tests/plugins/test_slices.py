@@ -142,6 +142,7 @@ def test_the_example_of_ten_nodes_in_three_slices(forgotten: int, retrained: int
     assert agree(everything(method), everything(never(bracket, method, retained)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bracket", ["sisa[num_shards=2,slices=3]", "sisa[num_shards=2,slices=3,partitioner=hash]"])
 def test_every_node_forgotten_equals_never_having_had_it(bracket: str) -> None:
     task = toy_task(toy_graph(num_nodes=14, edges=30, first_id=FIRST_ID), epochs=4)
@@ -268,6 +269,7 @@ def test_trained_one_by_one_the_bits_are_the_same() -> None:
     assert agree(everything(methods[0]), everything(methods[1]))
 
 
+@pytest.mark.slow
 def test_an_edge_is_in_the_slice_of_its_later_end() -> None:
     bracket = "sisa[num_shards=1,slices=3]"
     task = toy_task(toy_graph(num_nodes=10, edges=25), epochs=6)

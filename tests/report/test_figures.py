@@ -230,6 +230,7 @@ def colours_of(panel: Any) -> dict[str, str]:
     return {to_hex(line.get_color()).upper(): line.get_marker() for line in panel.lines if line.get_marker() != "None"}
 
 
+@pytest.mark.slow
 def test_a_method_has_its_colour_in_every_figure() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.colors import to_hex

@@ -96,6 +96,7 @@ def test_neither_an_import_nor_a_run_on_the_cpu_starts_cuda(tmp_path: Path) -> N
     assert done.stdout.splitlines()[-1] == "CUDA was left alone"
 
 
+@pytest.mark.slow
 def test_the_trap_closes_when_cuda_is_started() -> None:
     script = textwrap.dedent(GPU_THAT_MUST_NOT_BE_TOUCHED + "    torch.cuda.get_device_name(0)\n")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -88,24 +88,34 @@ LONG = (
     *(
         ("unlearner", name)
         for name in (
+            "bad-teacher",
             "ceu",
+            "cgu",
             "cognac",
+            "d2dgn",
             "etr",
             "gif",
-            "idea",
+            "gnndelete",
             "grapheraser",
             "graphrevoker",
             "guide",
-            "cgu",
+            "idea",
+            "megu",
+            "neggrad-plus",
             "projector",
             "scalegun",
+            "scrub",
             "sharded",
             "sisa",
             "smoothed",
+            "ssd",
             "tally",
         )
     ),
 )
+
+
+LONG_FAULTS = ("starts-warm", "holds-its-task", "retrains-fifteen", "retrains-every-second")
 
 
 def with_wrong_ones() -> Catalogue:
@@ -138,10 +148,7 @@ def test_every_first_party_component_conforms(
 
 @pytest.mark.parametrize(
     ("kind", "cls"),
-    [
-        pytest.param(*one, marks=pytest.mark.slow if one[1] is wrong_plugins.StartsWarm else ())
-        for one in wrong_plugins.FAULTS
-    ],
+    [pytest.param(*one, marks=pytest.mark.slow if one[1].name in LONG_FAULTS else ()) for one in wrong_plugins.FAULTS],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_each_fault_is_named_by_the_rule_it_breaks(kind: str, cls: Any) -> None:

@@ -52,6 +52,7 @@ def groups_trained(monkeypatch, method, do):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", GROUPED)
 @pytest.mark.parametrize("rows", [1, 50])
 def test_members_trained_in_groups_are_those_trained_at_once(text, rows, monkeypatch):
