@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from unlearnbench.report.frame.note import Note
 from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine, first_of_each
 
@@ -26,15 +27,15 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     serial = ok[ok["backend"] == "serial"]
     machine = busiest_machine(serial["machine"])
     timed = serial[serial["machine"] == machine]
-    notes = []
+    notes: list[str] = []
     watched = int((ok["backend"] == "watched").sum())
     if len(ok) > len(serial) + watched:
-        notes.append(f"{len(ok) - len(serial) - watched} records {BESIDE_OTHERS}.")
+        notes.append(f"{len(ok) - len(serial) - watched} records give no times: they did not run one after the other.")
     if watched:
-        notes.append(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile.")
+        notes.append(Note(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile."))
     if len(serial) > len(timed):
         others = ", ".join(sorted(set(serial["machine"]) - {machine}))
-        notes.append(f"{len(serial) - len(timed)} records of other machines give no times ({others}).")
+        notes.append(Note(f"{len(serial) - len(timed)} records of other machines give no times ({others})."))
     return machine, timed, notes
 
 
@@ -93,23 +94,20 @@ def quiet_notes(cells: pd.DataFrame) -> list[str]:
     if not left:
         return []
     return [
-        f"{left} of {len(cells)} records met a busy machine and give no times: their methods have {QUIET_ENOUGH} quiet"
-        " repetitions or more."
+        Note(
+            f"{left} of {len(cells)} records met a busy machine and give no times: their methods have {QUIET_ENOUGH}"
+            " quiet repetitions or more."
+        )
     ]
-
-
-# What the note on a method says that may unlearn only when it is asked: no table leaves it out.
-POSTPONED = "takes about as long as the first training"
-BESIDE_OTHERS = "give no times: they did not run one after the other"
 
 
 def charge_notes(cells: pd.DataFrame) -> Iterator[str]:
     """Name methods that may train when they are asked, and say where times of two meanings stand in one table."""
     for label, number in Counter(cells.loc[cells["answers_like_training"].fillna(False), "method"]).items():
-        yield f"{label}: state() or predict() {POSTPONED}, in {number} records."
+        yield f"{label}: state() or predict() takes about as long as the first training, in {number} records."
     charged = cells["answers_charged"].dropna().astype(bool)
     if charged.any() and not charged.all():
-        yield (
+        yield Note(
             f"{int((~charged).sum())} of {len(cells)} records are from before the first answers were charged to the"
             " request: their times are of unlearn() alone. `run --overwrite always` measures them anew."
         )

@@ -15,7 +15,6 @@ from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, long_name, short_name, unit, writer
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT, first_of_each
-from unlearnbench.report.frame.timed import BESIDE_OTHERS, POSTPONED
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, compare, noop_notes
 from unlearnbench.report.tables.notes import Note, details
@@ -218,8 +217,7 @@ def _notes(
     if has_times:
         yield from time_notes(averages, data, columns)
     yield from details(averages.notes)
-    said = ("No ratio", POSTPONED, BESIDE_OTHERS)
-    yield from (note if any(part in note for part in said) else Note(note) for note in averages.time_notes)
+    yield from averages.time_notes
     validation = [column.value for column in columns if column.value.startswith("val_")]
     if validation and bool(data.loc[data["n"] > 0, validation].isna().to_numpy().any()):
         yield "Empty: the split has no validation nodes, or the metric failed; the notes of the records say which."

@@ -8,27 +8,10 @@ from typing import Self
 
 from typing_extensions import override
 
+from unlearnbench.report.frame.note import Note as Note
+
 LONG = 100
 """Characters from which on a note without a short form is cut."""
-
-
-class Note(str):
-    """A sentence below a table.
-
-    Args:
-        text: The sentence.
-        short: What a terminal shows of it; empty: nothing, unless all notes are asked for. A plain `str` among
-            the notes of a table is shown as `shortened` says.
-    """
-
-    __slots__ = ("short",)
-    short: str
-
-    @override
-    def __new__(cls, text: str, short: str = "") -> Self:
-        self = super().__new__(cls, text)
-        self.short = short
-        return self
 
 
 class Command(Note):
