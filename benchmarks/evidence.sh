@@ -54,6 +54,13 @@ everything() {
         --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
+    audit distance --methods "utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora --forget-kind edge
+    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
+        --datasets cora,citeseer --protocol tuned --repetitions 3
+    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora --protocol tuned
+    audit exactness,distance,membership --methods etr,cognac,ceu,d2dgn,guide --datasets cora
+    run --methods "cgu[constant=tight],cgu,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
+    run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
     audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
 }
