@@ -42,7 +42,13 @@ def masks(nodes: int = 40) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.filterwarnings("ignore:task_from_data")
-@pytest.mark.parametrize(("bracket", "more"), [("graphrevoker[num_shards=3]", {}), ("gif", masks())])
+@pytest.mark.parametrize(
+    ("bracket", "more"),
+    [
+        ("graphrevoker[num_shards=3,partitioner.epochs=2,aggregator.epochs=1]", {}),
+        ("gif[iterations=2]", masks()),
+    ],
+)
 def test_what_is_deployed_is_what_a_run_deploys(bracket: str, more: dict[str, Any], tmp_path: Path) -> None:
     """Bit for bit: parameters, partition, and what is said of the test nodes, before and after, in both views."""
     task = unlearnbench.task_from_data(data(**more), **TINY)

@@ -23,7 +23,7 @@ RESUMED = [
     "sisa[num_shards=3,slices=3]",
     "sharded[num_shards=3,partitioner=hash,aggregator=contrastive[sample=20]]",
     "guide[num_shards=3]",
-    "gif",
+    "gif[iterations=2]",
     "gnndelete[epochs=3]",
     "smoothed[method=sisa[num_shards=3]]",
 ]

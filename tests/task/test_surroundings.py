@@ -131,7 +131,7 @@ def test_batches_are_drawn_from_nodes_with_a_label():
     assert torch.cat(counted).sort().values.tolist() == list(range(20))
 
 
-@pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=3]", "gif"])
+@pytest.mark.parametrize("method", ["retrain", "sisa[num_shards=3]", "gif[iterations=2]"])
 def test_labels_of_other_nodes_change_nothing_and_other_features_do(method):
     record, arrays, _ = run_cell(cell(method, protocol=TRANSDUCTIVE), GRAPH, run_context())
     assert record.status == "ok", record.error
