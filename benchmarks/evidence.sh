@@ -54,7 +54,8 @@ everything() {
         --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
-    audit distance --methods "utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora --forget-kind edge
+    audit exactness --methods "$EXACT,sisa,noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora \
+        --forget-kind edge
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
     audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora --protocol tuned

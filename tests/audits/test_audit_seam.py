@@ -358,5 +358,8 @@ def test_audits_that_ask_about_nodes_are_left_out_for_edges(command: Any) -> Non
     arguments = ("-m", "sisa", "-d", "toy", "--forget-kind", "edge", "--dry-run", "--num-shards", "3")
     told = command("audit", "exactness,distance", *arguments)
     assert told.code == 0, told.err
-    assert "distance is not for sisa[num_shards=3]: it asks about requests of nodes" in told.err
-    assert command("audit", "distance", *arguments).code == 3
+    left_out = "distance is not for retrain, sisa[num_shards=3]: it asks about requests of nodes"
+    assert left_out in told.err
+    nothing = command("audit", "distance", *arguments)
+    assert nothing.code == 3
+    assert f"hint: {left_out}." in nothing.err

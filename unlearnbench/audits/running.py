@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.requirements import check_requirements
 from unlearnbench.registry.resolve import resolve
+from unlearnbench.running.cell import Cell
 from unlearnbench.running.config import RunConfig
 from unlearnbench.running.lookup import REFERENCE
 from unlearnbench.running.plan import Plan, make_plan, select_missing, take_shard
@@ -48,7 +48,8 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
     recipes = {
         (cell.dataset_label, cell.model.label): cell.training for cell in plan.cells if cell.method.name == REFERENCE
     }
-    cells, unfit = [], Counter[str]()
+    cells: list[Cell] = []
+    unfit: dict[tuple[str, str], dict[str, None]] = {}
     for audit in audits:
         examiner: Audit = audit.build()
         for cell in plan.cells:
@@ -59,13 +60,14 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
             if cell.training != recipes.get((cell.dataset_label, cell.model.label), cell.training):
                 reason = "it was tuned with another recipe than Retrain; audit it with `protocol` www24"
             if reason:
-                unfit[f"{audit.label} is not for {cell.method.label}: {reason}"] += 1
+                unfit.setdefault((audit.label, reason), {})[cell.method.label] = None
             else:
                 cells.append(replace(cell, audit=audit))
+    told = [f"{label} is not for {', '.join(methods)}: {reason}" for (label, reason), methods in unfit.items()]
     if not cells:
-        raise NothingMatchedError("There is nothing to audit.", " ".join(unfit))
+        raise NothingMatchedError("There is nothing to audit.", "".join(f"{one}. " for one in told).strip())
     plan.cells = cells
-    plan.notices += list(unfit)
+    plan.notices += told
     select_missing(plan, config.overwrite)
     return take_shard(plan, config.shard)
 
