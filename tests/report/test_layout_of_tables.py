@@ -15,7 +15,7 @@ from unlearnbench import messages
 from unlearnbench.papers import Paper
 from unlearnbench.report import frame_of
 from unlearnbench.report.tables.index import build_tables
-from unlearnbench.report.tables.layout import grouped, laid_out, wrapped
+from unlearnbench.report.tables.layout import filled, grouped, laid_out, wrapped
 from unlearnbench.report.tables.notes import Command, Note, gathered
 from unlearnbench.report.tables.render import render
 from unlearnbench.report.tables.sentences import sentence
@@ -84,6 +84,12 @@ def test_rows_that_share_their_first_cells_stand_below_them() -> None:
     ]
     # Two rows a method are too few.
     assert grouped(heads, rows[:2] + rows[3:5], 20) is None
+
+
+def test_columns_that_are_empty_in_every_row_take_no_room() -> None:
+    heads, rows = ["method", "claim", "relearning"], [["sisa", "exact", ""], ["gif", "none", ""]]
+    assert laid_out(heads, rows, 16) is None
+    assert filled(heads, rows, 16) == ["method  claim", "------  -----", "sisa    exact", "gif     none"]
 
 
 def test_the_summary_fits_80_columns() -> None:

@@ -46,6 +46,16 @@ def laid_out(
     return [*map(bold, head), *rule, *(line for block in others for line in block)]
 
 
+def filled(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint = str
+) -> list[str] | None:
+    """Lay a table out without the columns that are empty in every row. Takes and returns what `laid_out` does."""
+    held = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    return (
+        laid_out([heads[at] for at in held], [[row[at] for at in held] for row in rows], width, bold) if held else None
+    )
+
+
 def grouped(
     heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint = str
 ) -> list[str] | None:
