@@ -244,6 +244,10 @@ def _omitted(params: ComponentParams) -> set[str]:
     return omitted
 
 
+# `json.dumps` would make one at each call.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """Return the canonical text of plain values: equal values have equal texts."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(value)

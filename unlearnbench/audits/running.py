@@ -65,7 +65,7 @@ def make_audit_plan(config: RunConfig, names: Sequence[str], catalogue: Catalogu
                 cells.append(replace(cell, audit=audit))
     told = [f"{label} is not for {', '.join(methods)}: {reason}" for (label, reason), methods in unfit.items()]
     if not cells:
-        raise NothingMatchedError("There is nothing to audit.", "".join(f"{one}. " for one in told).strip())
+        raise NothingMatchedError("There is nothing to audit.", " ".join(f"{one}." for one in told))
     plan.cells = cells
     plan.notices += told
     select_missing(plan, config.overwrite)

@@ -1,11 +1,12 @@
 """What tables are built from records with: for scripts that read results, and for plugins that bring tables."""
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError
 from unlearnbench.registry.brackets import parse_bracket
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.contrasts import overlap, paired_differences, reason_notes, scores
 from unlearnbench.report.frame.curve_rows import load_curves
-from unlearnbench.report.frame.frame import VIEWS, canonical, frame_of, load_records
+from unlearnbench.report.frame.frame import VIEWS, frame_of, load_records
 from unlearnbench.report.frame.record_groups import (
     REFERENCE,
     UNIT,
@@ -78,7 +79,7 @@ __all__ = [
     "aggregate",
     "build_tables",
     "by_group",
-    "canonical",
+    "canonical_json",
     "compare_published",
     "corrected_paired_t",
     "dataset_tables",

@@ -15,7 +15,7 @@ from unlearnbench.report import (
     Paired,
     Table,
     TableSource,
-    canonical,
+    canonical_json,
     corrected_paired_t,
     formatting,
     known,
@@ -129,7 +129,7 @@ def plain_rows(averages: Aggregate) -> dict[str, str]:
         params = json.loads(config).get("params", {})
         aggregator = params.pop("aggregator", None)
         if isinstance(aggregator, dict) and "partitioner" in params:
-            parts[row] = canonical(params)
+            parts[row] = canonical_json(params)
             if aggregator.get("name") == PLAIN:
                 means.setdefault(parts[row], []).append(row)
     return {row: row if row in means.get(shards, []) else means.get(shards, [""])[0] for row, shards in parts.items()}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unlearnbench.report import RecordGroup, canonical
+from unlearnbench.report import RecordGroup, canonical_json
 
 METHOD = "graphrevoker"
 WHOLE = "all losses"
@@ -95,4 +95,4 @@ def _rest(config: str, ablated: Ablated) -> str:
     tree = json.loads(config)
     for name in ablated.losses:
         del tree["params"][ablated.part]["params"][name]
-    return canonical(tree)
+    return canonical_json(tree)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
@@ -13,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.records.reading import read_evidence, read_records
@@ -41,7 +41,6 @@ PHASE_SECONDS = {
 }
 CELL_PARTS = ("protocol", "dataset", "model", "method", "training", "repetition", "seed", "device")
 FIT_PHASES = ("fit", "partition", "train", "aggregate")
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _MEMBER = re.compile("train/member-([0-9]+)")
 MEMORY = ("peak_rss_mib", "peak_gpu_mib", "peak_gpu_reserved_mib")
 
@@ -162,18 +161,13 @@ def frame_of(
     return frame
 
 
-def canonical(value: Any) -> str:
-    """Write plain values as canonical JSON: equal values, equal text."""
-    return _ENCODER.encode(value)
-
-
 def _rows(record: Record) -> list[dict[str, Any]]:
     common = {**_cell(record), **_costs(record), **_provenance(record)}
     views = sorted({view for views in record.metrics.values() for view in views}) or list(VIEWS)
     rows = []
     for view in views:
         steps = stream_steps(record, view)
-        row = {**common, "view": view, "stream": canonical(steps) if steps else ""}
+        row = {**common, "view": view, "stream": canonical_json(steps) if steps else ""}
         for metric, by_view in record.metrics.items():
             values = by_view.get(view, {})
             row[metric] = values.get("after")
@@ -191,18 +185,18 @@ def _cell(record: Record) -> dict[str, Any]:
         "machine": record.machine,
         "device": str(cell.get("device", "")),
         "protocol": shown_protocol(cell["protocol"]),
-        "protocol_config": canonical(cell["protocol"]),
+        "protocol_config": canonical_json(cell["protocol"]),
         "forget": shown_forget(cell["protocol"].get("forget", {})),
         "dataset": cell["dataset"]["name"],
         "dataset_sha256": str(cell["dataset"].get("sha256", "")),
-        "dataset_config": canonical({name: value for name, value in cell["dataset"].items() if name != "sha256"}),
+        "dataset_config": canonical_json({name: value for name, value in cell["dataset"].items() if name != "sha256"}),
         "model": cell["model"]["name"],
-        "model_config": canonical(cell["model"]),
-        "training_config": canonical(training_of(cell)),
-        "other_config": canonical({name: value for name, value in cell.items() if name not in CELL_PARTS}),
+        "model_config": canonical_json(cell["model"]),
+        "training_config": canonical_json(training_of(cell)),
+        "other_config": canonical_json({name: value for name, value in cell.items() if name not in CELL_PARTS}),
         "method": shown_method(record.label, preset, is_tuned(cell)),
         "method_name": method["name"],
-        "method_config": canonical(method_of(cell)),
+        "method_config": canonical_json(method_of(cell)),
         "label": record.label,
         "alias": record.alias,
         "preset": preset,
@@ -291,9 +285,9 @@ def _provenance(record: Record) -> dict[str, Any]:
         "git": str(source.get("git") or "") + ("+dirty" if source.get("dirty") else ""),
         "torch": str(packages.get("torch") or ""),
         "unlearnbench": str(packages.get("unlearnbench") or ""),
-        "packages": canonical(packages),
-        "plugins": canonical(source.get("plugins") or {}),
-        "deployed": canonical(record.digests["after"]) if record.digests.get("after") else "",
+        "packages": canonical_json(packages),
+        "plugins": canonical_json(source.get("plugins") or {}),
+        "deployed": canonical_json(record.digests["after"]) if record.digests.get("after") else "",
         "unchanged": record.digests.get("unchanged"),
         "error_type": record.error["type"] if record.error and record.status in FAILURES else "",
         "notes": " ".join(record.notes),

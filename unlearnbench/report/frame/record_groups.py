@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.records.record import FAILURES
-from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.running.options import TUNED
 
@@ -62,8 +62,8 @@ def group_records(frame: pd.DataFrame) -> list[RecordGroup]:
         facets = {name: str(first[name]) for name in ("protocol", "forget", "model", *GROUP)}
         parts.append((facets, part))
     parts.sort(key=lambda item: (item[0]["dataset"], item[0]["model"], *(item[0][name] for name in GROUP)))
-    names = distinguish({canonical(_config(facets)): _plain_name(facets) for facets, _ in parts})
-    return [_group(names[canonical(_config(facets))], facets, part) for facets, part in parts]
+    names = distinguish({canonical_json(_config(facets)): _plain_name(facets) for facets, _ in parts})
+    return [_group(names[canonical_json(_config(facets))], facets, part) for facets, part in parts]
 
 
 def _plain_name(facets: Mapping[str, str]) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.aliases import aliased
-from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.record_groups import REFERENCE
 from unlearnbench.running.options import TUNED
 
@@ -81,7 +81,7 @@ def _aliases(methods: Sequence[str], catalogue: Catalogue) -> dict[str, str]:
     for method in methods:
         with contextlib.suppress(UsageError):  # a name in the records alone
             spec = resolve(catalogue, "unlearner", method)
-            given |= {canonical(spec.canonical()): spec.alias} if spec.alias else {}
+            given |= {canonical_json(spec.canonical()): spec.alias} if spec.alias else {}
     return given
 
 
@@ -109,6 +109,6 @@ def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) ->
     if column == "method":  # a tuned row is named with its values
         same |= frame["method"].str.fullmatch(rf"{re.escape(name)}(\[.*\])? \({TUNED}\)")
     try:
-        return same | (frame[f"{column}_config"] == canonical(resolve(catalogue, kind, name).canonical()))
+        return same | (frame[f"{column}_config"] == canonical_json(resolve(catalogue, kind, name).canonical()))
     except UsageError:
         return same

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from unlearnbench.report.frame.note import Note
-from unlearnbench.report.frame.plain_rows import Row, plain_rows
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT, RecordGroup, busiest_machine, first_of_each
 
 QUIET_ENOUGH = 3
@@ -89,8 +89,7 @@ def paired_times(cells: pd.DataFrame, others: pd.DataFrame) -> list[Pair]:
 
 def quiet_notes(cells: pd.DataFrame) -> list[str]:
     """Report how many of several methods' timed records `quiet_records` leaves out."""
-    total, quiet = Counter(cells["row"]), Counter(cells.loc[cells["exclusive"].fillna(False), "row"])
-    left = sum(count - quiet[row] for row, count in total.items() if quiet[row] >= QUIET_ENOUGH)
+    left = sum(len(records) - len(quiet_records(records)) for records in rows_by(cells, "row", ["exclusive"]).values())
     if not left:
         return []
     return [

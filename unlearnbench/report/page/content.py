@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.report.figures.colours import Looks, find_looks
 from unlearnbench.report.figures.series import PHASES, Heat, heats, lines, panel_facets, stacks, tags
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate_headlines
 from unlearnbench.report.frame.aliases import alias_notes
-from unlearnbench.report.frame.frame import VIEWS, canonical
+from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.plain_rows import plain_rows
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each, group_records
 from unlearnbench.report.page.board import build_board
@@ -112,7 +113,7 @@ def _drawn_place(place: Mapping[str, Any]) -> dict[str, Any]:
 
 def _requests(groups: Sequence[Aggregate]) -> list[str]:
     """Name what sets groups of one dataset and model apart: protocol and request, and more where that is not enough."""
-    configs = [canonical(panel_facets(one)) for one in groups]
+    configs = [canonical_json(panel_facets(one)) for one in groups]
     plain = [f"{one.group.facets['protocol']}, {one.group.facets['forget']}" for one in groups]
     names = distinguish(dict(zip(configs, plain, strict=True)))
     return [names[config] for config in configs]

@@ -10,10 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aliases import NO_ALIASES, aliased
-from unlearnbench.report.frame.frame import canonical, read_results
+from unlearnbench.report.frame.frame import read_results
 from unlearnbench.report.frame.names import shown_forget, shown_method, shown_protocol
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each
@@ -165,11 +166,11 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
         "forget": shown_forget(cell["protocol"].get("forget", {})),
         "model": cell["model"]["name"],
         "method": shown_method(record.label, str(cell["method"].get("preset", "")), is_tuned(cell)),
-        "method_config": canonical(method_of(cell)),
+        "method_config": canonical_json(method_of(cell)),
         "label": record.label,
         "alias": record.alias,
         "audit": cell["audit"]["name"],
-        "audit_config": canonical(cell["audit"]),
+        "audit_config": canonical_json(cell["audit"]),
         "repetition": cell["repetition"],
         "seed": str(cell["seed"]),
         "status": record.status,
@@ -187,7 +188,7 @@ def _rows(record: Record, gate: Mapping[str, Any] | None) -> Iterator[dict[str, 
             **{name: score.get(name) or "" for name in ("measure", "where", "note")},
             "state": _state(score, common["audit"], gate),
             "noop": controls.get("noop"),
-            "controls": canonical(controls) if controls else "",
+            "controls": canonical_json(controls) if controls else "",
         }
 
 
@@ -206,12 +207,12 @@ def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None)
 def _placed(record: Record) -> dict[str, str]:
     cell = record.cell
     return {
-        "protocol_config": canonical(cell["protocol"]),
+        "protocol_config": canonical_json(cell["protocol"]),
         "dataset": cell["dataset"]["name"],
         "dataset_sha256": str(cell["dataset"].get("sha256", "")),
-        "dataset_config": canonical({key: value for key, value in cell["dataset"].items() if key != "sha256"}),
-        "model_config": canonical(cell["model"]),
-        "training_config": canonical(training_of(cell)),
+        "dataset_config": canonical_json({key: value for key, value in cell["dataset"].items() if key != "sha256"}),
+        "model_config": canonical_json(cell["model"]),
+        "training_config": canonical_json(training_of(cell)),
         "device": str(cell.get("device", "")),
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.report.frame.frame import canonical
+from unlearnbench.component import canonical_json
 from unlearnbench.report.frame.names import AMOUNTS
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import (
@@ -265,7 +265,7 @@ def _place(*values: str) -> str:
     protocol, forget = _without_amount(row["protocol_config"])
     training = {name: value for name, value in json.loads(row["training_config"]).items() if name != "one_by_one"}
     parts = [row["dataset"], row["dataset_config"], row["dataset_sha256"], row["model_config"]]
-    return canonical([*parts, protocol, forget, training, row["device"], row["other_config"]])
+    return canonical_json([*parts, protocol, forget, training, row["device"], row["other_config"]])
 
 
 def _without_amount(protocol_config: str) -> tuple[dict[str, Any], dict[str, Any]]:

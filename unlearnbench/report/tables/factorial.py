@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.brackets import parse_bracket
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
 from unlearnbench.report.frame.contrasts import Scores, differences_by_unit, overlap, reason_notes, scores
-from unlearnbench.report.frame.frame import VIEWS, canonical
+from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each, narrowed
 from unlearnbench.report.tables import formatting
@@ -72,10 +73,10 @@ def find_grids(averages: Aggregate) -> Iterator[tuple[Design, Aggregate]]:
     names: dict[str, dict[str, str]] = {factor: {} for factor in BASES}
     for config, row, label in first_of_each(sharded, ["method_config"]).itertuples(index=False):
         tree = json.loads(config)
-        parts = [canonical(tree["params"].pop(factor)) for factor in BASES]
+        parts = [canonical_json(tree["params"].pop(factor)) for factor in BASES]
         for factor, part in zip(BASES, parts, strict=True):
             names[factor].setdefault(part, _level(label, factor, part))
-        settings.setdefault(canonical(tree), {})[parts[0], parts[1]] = row
+        settings.setdefault(canonical_json(tree), {})[parts[0], parts[1]] = row
     shown = {factor: distinguish(of_factor) for factor, of_factor in names.items()}
     for cells in settings.values():
         rows = {(shown["partitioner"][p], shown["aggregator"][a]): row for (p, a), row in cells.items()}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.report.frame.aggregate import Aggregate, aggregate
-from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.metrics import MICRO_F1
 from unlearnbench.report.frame.record_groups import distinguish, group_records
 from unlearnbench.report.tables import formatting
@@ -133,7 +133,7 @@ def _place(facets: Mapping[str, str]) -> str:
     """Return what the datasets of one table share."""
     protocol = {key: value for key, value in json.loads(facets["protocol_config"]).items() if key != "split"}
     parts = {name: json.loads(facets[f"{name}_config"]) for name in ("model", "training", "other")}
-    return canonical({"protocol": protocol, **parts, "device": facets["device"]})
+    return canonical_json({"protocol": protocol, **parts, "device": facets["device"]})
 
 
 def _caption(facets: Mapping[str, str]) -> str:

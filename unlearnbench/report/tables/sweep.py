@@ -59,11 +59,11 @@ def sweep_tables(source: TableSource) -> Iterator[Table]:
             data = one.data.assign(deletions=forgotten(one))
             data[DISTANCE.name] = distances(source.audits, one)
             columns = [*after(one.metric), RATIO]
-            shown = pd.DataFrame({"method": shown_names(one)})
+            rows, shown = plain_rows(data), pd.DataFrame({"method": shown_names(one)})
             shown["forgotten"] = f"{count} ({amount.partition(' of ')[0]})" if "%" in amount else count
-            shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for row in plain_rows(data)]
+            shown["n"] = [shown_count(int(row["n"]), int(row["expected"])) for row in rows]
             for column in columns:
-                shown[column.title] = [column.text(row) for row in plain_rows(data)]
+                shown[column.title] = [column.text(row) for row in rows]
             shown[DISTANCE.name] = [
                 "" if pd.isna(value) else formatting.points(value / 100) for value in data[DISTANCE.name]
             ]

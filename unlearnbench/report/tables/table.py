@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from unlearnbench.component import canonical_json
 from unlearnbench.report.frame.aggregate import STATUSES, Aggregate
-from unlearnbench.report.frame.frame import canonical
 from unlearnbench.report.frame.plain_rows import plain_rows
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.sameness import sameness_notes
@@ -135,8 +135,8 @@ def _settings_digest(cells: Sequence[Aggregate]) -> str:
         facets = averages.group.facets
         shared = {name: value for name, value in facets.items() if name.endswith("_config")}
         shared |= {name: facets[name] for name in ("dataset_sha256", "device")}
-        asked.append(canonical([shared, sorted(set(averages.group.frame["method_config"]))]))
-    return hashlib.sha256(canonical(sorted(asked)).encode()).hexdigest()
+        asked.append(canonical_json([shared, sorted(set(averages.group.frame["method_config"]))]))
+    return hashlib.sha256(canonical_json(sorted(asked)).encode()).hexdigest()
 
 
 def _components(cells: Sequence[Aggregate]) -> str:
