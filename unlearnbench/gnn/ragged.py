@@ -1,4 +1,8 @@
-"""Products of the rows of many networks with their own weights, differentiable any number of times."""
+"""Products of the rows of many networks with their own weights, differentiable any number of times.
+
+Where nothing is differentiated, as in a first backward pass, functions are called without autograd: on graphs as
+small as Cora its bookkeeping takes as long as a product.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,19 @@ def ragged_product(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor
     Returns:
         float [sum(sizes), b].
     """
+    if not torch.is_grad_enabled():
+        return _products(rows, weight, sizes)
     product: Tensor = _Product.apply(rows, weight, sizes)  # type: ignore[no-untyped-call]
     return product
+
+
+def _products(rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
+    if len(sizes) == 1:
+        return torch.mm(rows, weight[0])
+    out = rows.new_empty(rows.shape[0], weight.shape[2])
+    for a, b, c in zip(_parts(rows, sizes), weight.unbind(), _parts(out, sizes), strict=True):
+        torch.mm(a, b, out=c)
+    return out
 
 
 def _parts(rows: Tensor, sizes: Sequence[int], dim: int = 0) -> Sequence[Tensor]:
@@ -68,6 +83,8 @@ def spread(values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
         sizes: Rows of each network.
         owner: From `owners`.
     """
+    if not torch.is_grad_enabled():
+        return _spread(values, sizes, owner)
     repeated: Tensor = _Spread.apply(values, sizes, owner)  # type: ignore[no-untyped-call]
     return repeated
 
@@ -77,10 +94,7 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, sizes: Sequence[int]) -> Tensor:
         ctx.save_for_backward(rows, weight)
         ctx.sizes = sizes
-        out = rows.new_empty(rows.shape[0], weight.shape[2])
-        for a, b, c in zip(_parts(rows, sizes), weight.unbind(), _parts(out, sizes), strict=True):
-            torch.mm(a, b, out=c)
-        return out
+        return _products(rows, weight, sizes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -98,11 +112,7 @@ class _Outer(torch.autograd.Function):
     def forward(ctx: Any, left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
         ctx.save_for_backward(left, right)
         ctx.sizes = sizes
-        out = left.new_empty(len(sizes), left.shape[1], right.shape[1])
-        # Transposed once, not per network: the calls take as long as products this small.
-        for a, b, c in zip(_parts(left.t(), sizes, 1), _parts(right, sizes), out.unbind(), strict=True):
-            torch.mm(a, b, out=c)
-        return out
+        return _outers(left, right, sizes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -112,27 +122,49 @@ class _Outer(torch.autograd.Function):
         return grad_left, ragged_product(left, grad, ctx.sizes), None
 
 
+def _outers(left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
+    if len(sizes) == 1:
+        return torch.mm(left.t(), right)[None]
+    out = left.new_empty(len(sizes), left.shape[1], right.shape[1])
+    # Transposed once, not per network: the calls take as long as products this small.
+    for a, b, c in zip(_parts(left.t(), sizes, 1), _parts(right, sizes), out.unbind(), strict=True):
+        torch.mm(a, b, out=c)
+    return out
+
+
 def _outer(left: Tensor, right: Tensor, sizes: Sequence[int]) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _outers(left, right, sizes)
     product: Tensor = _Outer.apply(left, right, sizes)  # type: ignore[no-untyped-call]
     return product
+
+
+def _spread(values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+    return values.expand(*sizes, -1) if len(sizes) == 1 else values.index_select(0, owner)
 
 
 class _Spread(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
         ctx.sizes, ctx.owner = sizes, owner
-        return values.index_select(0, owner)
+        return _spread(values, sizes, owner)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         return _sums(grads[0], ctx.sizes, ctx.owner), None, None
 
 
+def _row_sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:
+    if len(sizes) == 1:
+        return rows.sum(dim=0, keepdim=True)
+    return torch.stack([part.sum(dim=0) for part in _parts(rows, sizes)])
+
+
 class _Sums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
         ctx.sizes, ctx.owner = sizes, owner
-        return torch.stack([part.sum(dim=0) for part in _parts(rows, sizes)])
+        return _row_sums(rows, sizes)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -140,5 +172,7 @@ class _Sums(torch.autograd.Function):
 
 
 def _sums(rows: Tensor, sizes: Sequence[int], owner: Tensor) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _row_sums(rows, sizes)
     total: Tensor = _Sums.apply(rows, sizes, owner)  # type: ignore[no-untyped-call]
     return total

@@ -54,6 +54,8 @@ class SparseMatrix:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """Multiply by a dense [m, k]; differentiable any number of times."""
+        if not torch.is_grad_enabled():
+            return _product(self, dense)
         product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
         return product
 
@@ -134,12 +136,16 @@ def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
         return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
+def _product(matrix: SparseMatrix, dense: Tensor) -> Tensor:
+    # In place: `@` copies its result once more.
+    return dense.new_zeros(matrix.shape[0], dense.shape[1]).addmm_(matrix.csr, dense, beta=0)
+
+
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
         ctx.matrix = matrix
-        # In place: `@` copies its result once more.
-        return dense.new_zeros(matrix.shape[0], dense.shape[1]).addmm_(matrix.csr, dense, beta=0)
+        return _product(matrix, dense)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
