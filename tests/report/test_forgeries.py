@@ -246,7 +246,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     # Times
     "negative time": (put("unlearn_seconds", -1.0), "unlearn_seconds is '-1.0'"),
     "negative phase": (phase("fit", "seconds", -0.1), "phases.0.seconds is '-0.1'"),
-    "time below its phase": (put("unlearn_seconds", 1e-7), "unlearn_seconds is 1e-07, and the phases"),
+    "time below its phase": (put("unlearn_seconds", 1e-5), "unlearn_seconds is 1e-05, and the phases"),
     "time above all phases": (put("unlearn_seconds", 999.0), "unlearn_seconds is 999.0, and the phases"),
     "absurd time": (put("unlearn_seconds", 1e12), "unlearn_seconds is '1000000000000.0'"),
     "no time": (put("unlearn_seconds", None), "unlearn_seconds is None"),

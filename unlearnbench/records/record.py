@@ -31,6 +31,8 @@ from unlearnbench.records.shapes import (
 
 SCHEMA = 1
 FAILURES = ("error", "oom", "killed", "timeout")
+DECIMALS = 6
+"""Of seconds and MiB in a record."""
 KEY = re.compile(r"[0-9a-f]{8,64}")
 _ESCAPED = "held characters that no file takes: they are escaped."
 _SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-\udfff]")
@@ -75,7 +77,7 @@ class Record(BaseModel):
         default_factory=dict,
         description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh too) to value.",
     )
-    phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB.")
+    phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB, six decimals each.")
     unlearn_seconds: Number | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
     )
@@ -118,12 +120,21 @@ class Record(BaseModel):
 
     @field_validator("phases")
     @classmethod
-    def _drop_what_is_not_known(cls, phases: list[Phase]) -> list[Phase]:
-        # Half of what a phase can hold is not known on a CPU: a seventh of a record would be null.
+    def _keep_what_was_measured(cls, phases: list[Phase]) -> list[Phase]:
+        # Half of what a phase can hold is not known on a CPU, and no clock is better than a microsecond: nulls and
+        # further digits would be a quarter of a record.
         return [
-            cast(Phase, {name: value for name, value in phase.items() if value is not None or name == "seconds"})
+            cast(
+                Phase,
+                {name: _measured(value) for name, value in phase.items() if value is not None or name == "seconds"},
+            )
             for phase in phases
         ]
+
+    @field_validator("unlearn_seconds")
+    @classmethod
+    def _to_microseconds(cls, seconds: float | None) -> float | None:
+        return _measured(seconds)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Record:
@@ -166,6 +177,10 @@ class Record(BaseModel):
                 del plain[name]
         plain["checksum"] = _checksum(plain)
         return _lines(plain)
+
+
+def _measured(value: Any) -> Any:
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def _lines(plain: Mapping[str, Any]) -> str:

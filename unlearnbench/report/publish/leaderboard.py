@@ -33,9 +33,9 @@ def build(results: Path, out: Path) -> list[Path]:
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
-    row per score of an audit. Where records were computed again (`marks`), rows count them and name the machines.
-    Files of an earlier leaderboard that would not be written now are removed. The paths come back in the
-    order of names.
+    row per score of an audit, naming the record that has its settings. Where records were computed
+    again (`marks`), rows count them and name the machines. Files of an earlier leaderboard that would
+    not be written now are removed. The paths come back in the order of names.
 
     Raises:
         NothingMatchedError: There is no record.
@@ -90,7 +90,7 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
     texts = {}
     if any(record.is_audit and not record.is_failure for record in whole):
         texts[AUDITS] = csv_text(
-            raw(audit_frame_of(without_aliases(record for record in whole if not record.is_failure)))
+            _without_settings(raw(audit_frame_of(without_aliases(one for one in whole if not one.is_failure))))
         )
     records = [record for record in whole if not record.is_audit]
     if records:
@@ -104,6 +104,11 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
         texts |= {name: csv_text(pd.concat(parts, ignore_index=True)) for name, parts in by_file.items()}
         texts[OVERALL] = csv_text(_overall(found))
     return {name: texts[name].encode("utf-8") for name in sorted(texts)}
+
+
+def _without_settings(scores: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the whole settings, two thirds of each line: `machine` and `key` name the record that has them."""
+    return scores.drop(columns=[name for name in scores.columns if name.endswith(("_config", "_sha256"))])
 
 
 def _standing(out: Path) -> list[str]:
