@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, RefusedError, Request, Task, train_networks
+from unlearnbench import Claim, ComponentParams, PostHoc, RefusedError, Request, Task, train_networks, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench.unlearning import InfluenceParams, add, conjugate, influence_step
 
@@ -32,12 +32,22 @@ class CEU(PostHoc):
     class Params(ComponentParams):
         """The noise, and how the Hessian is inverted."""
 
-        std: float = Field(default=0.01, ge=0, description="Standard deviation of the random linear term; 0: none.")
+        std: float = Field(
+            default=0.01,
+            ge=0,
+            description="Standard deviation of the random linear term; 0: none.",
+            json_schema_extra=search(0.001, 0.1, log=True),
+        )
         delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the epsilon that is counted.")
         hops: int | None = Field(
             default=None, ge=0, description="Hops around the edges within which losses change; left out: by depth."
         )
-        iterations: int = Field(default=100, ge=1, description="Steps of conjugate gradients, at most.")
+        iterations: int = Field(
+            default=100,
+            ge=1,
+            description="Steps of conjugate gradients, at most.",
+            json_schema_extra=search(10, 300, log=True),
+        )
         damp: float | None = Field(
             default=None, ge=0, lt=1, description="Damping; left out: what negative eigenvalues need."
         )

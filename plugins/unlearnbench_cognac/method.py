@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks, Noise
 from unlearnbench_cognac.contrast import Pairs, affected, contrast
 
@@ -30,10 +30,27 @@ class Cognac(PostHoc):
     class Params(ComponentParams):
         """Steps, their learning rates, and which nodes are affected."""
 
-        epochs: int = Field(default=20, ge=1, description="Rounds of one step of each kind.")
-        contrast_lr: float = Field(default=0.0003, ge=0, description="Learning rate of the contrastive steps; 0: none.")
-        ascent_lr: float = Field(default=0.0003, ge=0, description="Learning rate up the loss of the request; 0: none.")
-        descent_lr: float = Field(default=0.001, ge=0, description="Learning rate down the loss of the rest; 0: none.")
+        epochs: int = Field(
+            default=20, ge=1, description="Rounds of one step of each kind.", json_schema_extra=search(5, 60, log=True)
+        )
+        contrast_lr: float = Field(
+            default=0.0003,
+            ge=0,
+            description="Learning rate of the contrastive steps; 0: none.",
+            json_schema_extra=search(0.0001, 0.003, log=True),
+        )
+        ascent_lr: float = Field(
+            default=0.0003,
+            ge=0,
+            description="Learning rate up the loss of the request; 0: none.",
+            json_schema_extra=search(0.0001, 0.003, log=True),
+        )
+        descent_lr: float = Field(
+            default=0.001,
+            ge=0,
+            description="Learning rate down the loss of the rest; 0: none.",
+            json_schema_extra=search(0.0003, 0.01, log=True),
+        )
         distil: float = Field(default=1.0, ge=0, description="Weight of the divergence from the trained network.")
         hops: int = Field(default=2, ge=1, description="How far from the request affected nodes are looked for.")
         share: float = Field(default=0.05, gt=0, le=1, description="Share of the nodes there that counts as affected.")

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, train_networks
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, train_networks, search
 from unlearnbench.gnn import Networks, Noise
 
 Knowledge = Literal["response", "feature", "both"]
@@ -29,9 +29,22 @@ class D2DGN(PostHoc):
     class Params(ComponentParams):
         """Steps, learning rate, the weight of both teachers and what they teach."""
 
-        epochs: int = Field(default=30, ge=1, description="Steps, each over the request and all that is retained.")
-        lr: float = Field(default=0.0001, gt=0, description="Learning rate.")
-        alpha: float = Field(default=0.5, ge=0, le=1, description="Weight of what is retained; the rest is deletion's.")
+        epochs: int = Field(
+            default=30,
+            ge=1,
+            description="Steps, each over the request and all that is retained.",
+            json_schema_extra=search(10, 100, log=True),
+        )
+        lr: float = Field(
+            default=0.0001, gt=0, description="Learning rate.", json_schema_extra=search(0.00003, 0.003, log=True)
+        )
+        alpha: float = Field(
+            default=0.5,
+            ge=0,
+            le=1,
+            description="Weight of what is retained; the rest is deletion's.",
+            json_schema_extra=search(0.1, 0.9),
+        )
         knowledge: Knowledge = Field(default="both", description="Taught are outputs, embeddings, or both.")
 
     def update(self, network: Networks, task: Task, request: Request, retained: Task) -> Networks:

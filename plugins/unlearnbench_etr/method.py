@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, Request, Task
+from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, Request, Task, search
 from unlearnbench.gnn import Networks
 from unlearnbench.unlearning import hop_distance, importance
 from unlearnbench_etr.erasing import factors
@@ -42,10 +42,19 @@ class ETR(PostHoc):
         """Which parameters are edited, and the step."""
 
         ratio: float = Field(
-            default=0.01, ge=0, lt=1, description="Share of the parameters below either threshold of erasing."
+            default=0.01,
+            ge=0,
+            lt=1,
+            description="Share of the parameters below either threshold of erasing.",
+            json_schema_extra=search(0.001, 0.1, log=True),
         )
         hops: int = Field(default=2, ge=1, description="How far from the request the neighbourhood reaches.")
-        lr: float = Field(default=0.3, ge=0, description="Length of the rectifying step; 0: none.")
+        lr: float = Field(
+            default=0.3,
+            ge=0,
+            description="Length of the rectifying step; 0: none.",
+            json_schema_extra=search(0.01, 1.0, log=True),
+        )
         anchor: Literal["trained", "erased"] = Field(
             default="trained",
             description="Where the gradient of all nodes is taken: at the trained parameters, before any request, or"
