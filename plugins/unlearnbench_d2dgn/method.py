@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, train_networks, search
+from unlearnbench import Claim, ComponentParams, PostHoc, Request, Task, search, train_networks
 from unlearnbench.gnn import Networks, Noise
 
 Knowledge = Literal["response", "feature", "both"]
