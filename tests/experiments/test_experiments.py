@@ -13,6 +13,7 @@ from plugin_samples import TOYS
 from unlearnbench.errors import UsageError
 from unlearnbench.experiments import experiment_names, find_experiment
 from unlearnbench.experiments.grids import configs
+from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.running import lookup
@@ -57,6 +58,33 @@ def test_on_flickr_the_papers_mini_batches_are_used(name: str) -> None:
 def test_the_factorial_multiplies_partitioners_with_aggregators() -> None:
     (config,) = configs(find_experiment("factorial"), {})
     assert len(config.brackets(config.methods)) == 25
+
+
+def test_what_grids_share_stands_once_and_a_grids_own_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shared_grids").mkdir()
+    text = """
+[common]
+datasets = ["cora", "citeseer"]
+models = ["gcn"]
+repetitions = 10
+methods = ["sisa"]
+
+[[grid]]
+
+[[grid]]
+repetitions = 1
+models = ["gat"]
+"""
+    (tmp_path / "shared_grids" / "__init__.py").touch()
+    (tmp_path / "shared_grids" / "both.toml").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = Entry("experiment", "both", "shared_grids:both.toml", "Both.", "shared-grids", "1", "shared")
+    catalogue = Catalogue()
+    catalogue.entries["experiment"]["both"] = [entry]
+    first, second = configs(find_experiment("both", catalogue), {})
+    assert (first.datasets, first.models, first.repetitions) == (["cora", "citeseer"], ["gcn"], 10)
+    assert (second.datasets, second.models, second.repetitions) == (["cora", "citeseer"], ["gat"], 1)
+    assert first.methods == second.methods == ["sisa"]
 
 
 def test_datasets_and_models_narrow_methods_are_added_the_rest_replaces() -> None:

@@ -49,7 +49,7 @@ def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment
         with contextlib.redirect_stdout(sys.stderr):  # finding the file imports the package
             text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
         plain = tomllib.loads(text)
-        grids = tuple({"methods": [], **grid} for grid in plain["grid"])
+        grids = tuple({"methods": [], **plain.get("common", {}), **grid} for grid in plain["grid"])
         missing = [axis for grid in grids for axis in AXES if axis not in grid]
         if missing:
             raise UsageError(f"a grid has no {missing[0]}")
