@@ -134,7 +134,7 @@ class Record(BaseModel):
     @field_validator("unlearn_seconds")
     @classmethod
     def _to_microseconds(cls, seconds: float | None) -> float | None:
-        return _measured(seconds)
+        return None if seconds is None else round(seconds, DECIMALS)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Record:

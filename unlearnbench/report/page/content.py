@@ -22,7 +22,7 @@ from unlearnbench.report.page.forgetting import WORDS, ForgettingIndex
 from unlearnbench.report.page.records import RECORD_COLUMNS, short
 from unlearnbench.report.tables.audits import GATE, GATED, PLACE, audit_tables
 from unlearnbench.report.tables.cost import Curve, curve_table, find_curves, shown_even
-from unlearnbench.report.tables.evidence import is_latest
+from unlearnbench.report.tables.evidence import latest_audits
 from unlearnbench.report.tables.index import command_note
 from unlearnbench.report.tables.table import Table
 from unlearnbench.statistics.ranks import NEMENYI
@@ -194,7 +194,7 @@ def _audits(audits: pd.DataFrame, source: str) -> list[dict[str, Any]]:
 
 def _latest(audits: pd.DataFrame) -> pd.DataFrame:
     """Keep of each audit of a method the records that count; names tell settings apart where several are left."""
-    kept = audits[is_latest(audits)]
+    kept = latest_audits(audits)
     plain = kept["audit"].str.partition(" {")[0]
     shown = distinguish(dict(zip(kept["audit_config"], plain, strict=True)))
     return kept.assign(audit=kept["audit_config"].map(shown))

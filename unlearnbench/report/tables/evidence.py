@@ -141,35 +141,36 @@ def component_name(config: str) -> str:
     return str(json.loads(config)["name"])
 
 
-def latest_audits(audits: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Keep the records of an audit that count: of the latest version, then of the settings with the most records."""
-    part = audits[audits_of(audits) == name]
-    kept: pd.DataFrame = part[
-        part["audit_config"] == settings_that_count(zip(part["key"], part["audit_config"], strict=True))
-    ]
-    return kept
-
-
-def is_latest(audits: pd.DataFrame) -> list[bool]:
-    """Mark the rows that `latest_audits` keeps of any method and audit."""
+def latest_audits(audits: pd.DataFrame, name: str = "") -> pd.DataFrame:
+    """Keep the rows that count, as `latest_rows` does, of each method; of one audit, or of every one."""
     settings = audits["audit_config"].tolist()
-    places = list(zip(audits["method_config"], map(component_name, settings), strict=True))
+    names = list(map(component_name, settings))
+    places = list(zip(audits["method_config"], names, strict=True))
     by_place: dict[Any, list[tuple[str, str]]] = {}
     for place, key, one in zip(places, audits["key"], settings, strict=True):
         by_place.setdefault(place, []).append((key, one))
     counts = {place: settings_that_count(records) for place, records in by_place.items()}
-    return [counts[place] == one for place, one in zip(places, settings, strict=True)]
+    rows = zip(places, names, settings, strict=True)
+    counted = [counts[place] == one and name in ("", own) for place, own, one in rows]
+    # Without a row, an empty list would choose columns.
+    kept: pd.DataFrame = audits[pd.Series(counted, audits.index, dtype=bool)]
+    return kept
 
 
 def latest_rows(audits: Iterable[Row], name: str) -> list[Row]:
-    """Keep of the rows of one method what `latest_audits` keeps of a frame."""
+    """Keep the rows of an audit that count: of the latest version, then of the settings with the most records.
+
+    Args:
+        audits: Rows of one method, each with `key`, `audit_config` and others.
+        name: Of the audit.
+    """
     part = [row for row in audits if component_name(row["audit_config"]) == name]
     counts = settings_that_count((row["key"], row["audit_config"]) for row in part)
     return [row for row in part if row["audit_config"] == counts]
 
 
 def settings_that_count(records: Iterable[tuple[str, str]]) -> str:
-    """Choose, of the settings of one audit of a method, those that count: see `latest_audits`; empty without any.
+    """Choose, of the settings of one audit of a method, those that count: see `latest_rows`; empty without any.
 
     Args:
         records: The key of each record and its settings, as canonical JSON; a record may come several times.
