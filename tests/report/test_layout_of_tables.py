@@ -15,7 +15,7 @@ from unlearnbench import messages
 from unlearnbench.papers import Paper
 from unlearnbench.report import frame_of
 from unlearnbench.report.tables.index import build_tables
-from unlearnbench.report.tables.layout import filled, grouped, laid_out, wrapped
+from unlearnbench.report.tables.layout import common_above, filled, grouped, laid_out, wrapped
 from unlearnbench.report.tables.notes import Command, Note, gathered
 from unlearnbench.report.tables.render import render
 from unlearnbench.report.tables.sentences import sentence
@@ -65,8 +65,8 @@ def test_rows_that_share_their_first_cells_stand_below_them() -> None:
     assert laid_out(heads, rows, 20) is None
     assert grouped(heads, rows, 20) == [
         "All rows: measure",
-        "  distance, value",
-        "  0.1, runs 10",
+        "  distance; value",
+        "  0.1; runs 10",
         "  where",
         "  ---------",
         "gif",
@@ -76,7 +76,7 @@ def test_rows_that_share_their_first_cells_stand_below_them() -> None:
     ]
     rows[0][3] = "0.25"
     assert (grouped(heads, rows, 40) or [])[:5] == [
-        "All rows: measure distance, runs 10",
+        "All rows: measure distance; runs 10",
         "  where      value",
         "  ---------  -----",
         "gif",
@@ -84,6 +84,24 @@ def test_rows_that_share_their_first_cells_stand_below_them() -> None:
     ]
     # Two rows a method are too few.
     assert grouped(heads, rows[:2] + rows[3:5], 20) is None
+
+
+def test_what_stands_in_all_rows_of_a_wide_table_stands_above_them() -> None:
+    heads = ["method", "clean", "poisoned", "unlearned", "recovery"]
+    rows = [[name, "0.87", "0.74", "0.81", recovery] for name, recovery in (("gif", "0.1"), ("etr", ""), ("noop", ""))]
+    assert laid_out(heads, rows, 24) is None
+    assert grouped(heads, rows, 24) is None
+    assert common_above(heads, rows, 24) == [
+        "All rows: clean 0.87;",
+        "  poisoned 0.74;",
+        "  unlearned 0.81",
+        "method  recovery",
+        "------  --------",
+        "gif     0.1",
+        "etr",
+        "noop",
+    ]
+    assert common_above(heads, rows[:2], 24) is None
 
 
 def test_columns_that_are_empty_in_every_row_take_no_room() -> None:

@@ -606,6 +606,18 @@ def test_corrective_table_by_hand() -> None:
     assert datum(table, method="cognac", view="shard")["remaining_unlearned_mean"] == pytest.approx(0.7)
 
 
+def test_corrective_views_that_agree_in_every_row_are_shown_once() -> None:
+    alike = [
+        record.model_copy(
+            update={"metrics": {name: dict.fromkeys(views, views["shard"]) for name, views in of.items()}}
+        )
+        for record, of in ((record, record.metrics) for record in CORRECTIVE)
+    ]
+    table = only(build(alike, "corrective"))
+    assert list(table.shown["view"]) == ["shard and full"] * 2
+    assert list(table.data["view"]) == ["shard"] * 2 + ["full"] * 2
+
+
 def test_micro_f1_of_manipulated_data_is_in_the_table_of_the_poison() -> None:
     text = said(only(build(CORRECTIVE, "poison")))
     assert "clean: trained without the mislabelled nodes" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -25,20 +25,29 @@ def corrective_tables(name: str, averages: Aggregate) -> list[Table]:
     if not set(_columns()) <= set(averages.chosen) or averages.chosen["accuracy_affected_clean"].isna().all():
         return []
     names, status = shown_names(averages), shown_statuses(averages.data)
-    lines, raw = [], []
-    for view in VIEWS:
+    by_view: dict[str, list[dict[str, str]]] = {view: [] for view in VIEWS}
+    units, raw = averages.group.units, []
+    for view, lines in by_view.items():
         for at, (row, config) in enumerate(zip(averages.data["method"], averages.data["method_config"], strict=True)):
             cells = _complete(averages, row, view)
             shown, numbers = _scores(cells)
-            units = averages.group.units
             count = {"n": shown_count(len(cells), units)}
             lines.append({"method": names[at], "view": view, **count, **shown, "status": status[at]})
             expected = {"n": len(cells), "expected": units}
             raw.append({"method": row, "view": view, **expected, **numbers, "method_config": config})
+    lines = _merged(by_view)
     heads = [head for head in lines[0] if head != "status" or any(status)]
     facets = with_facets(name, averages, pd.DataFrame(raw))
     caption = f"Corrective unlearning: {averages.group.name}."
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, tuple(_notes(averages)))]
+
+
+def _merged(by_view: Mapping[str, Sequence[Mapping[str, str]]]) -> list[dict[str, str]]:
+    """Put the rows of all views below each other; once, where none of them differs, as without shards."""
+    bare = [[{**line, "view": ""} for line in lines] for lines in by_view.values()]
+    if all(lines == bare[0] for lines in bare):
+        return [{**line, "view": " and ".join(by_view)} for line in bare[0]]
+    return [dict(line) for lines in by_view.values() for line in lines]
 
 
 def _columns() -> list[str]:
@@ -65,7 +74,7 @@ def _scores(cells: pd.DataFrame) -> tuple[dict[str, str], dict[str, Any]]:
             numbers |= {f"{classes}_{moment}_mean": value, f"{classes}_{moment}_sd": spread}
         if classes == "affected":
             share = numbers["recovery"] = recovery(means["clean"], means["poisoned"], means["unlearned"])
-            shown["recovery"] = "" if cells.empty else "NA" if share is None else formatting.ratio(share, None)
+            shown["recovery"] = "" if cells.empty else "NA" if share is None else formatting.hundredths(share)
     return shown, numbers
 
 

@@ -18,6 +18,11 @@ def ratio(value: float, spread: float | None) -> str:
     return _with_spread(value, spread, max(2, _decimals(value) - 1) if value >= 0.1 else _decimals(value))
 
 
+def hundredths(value: float) -> str:
+    """Write a share that may be negative or above 1, two decimals."""
+    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+
+
 def tenths(value: float, spread: float | None) -> str:
     """Write a mean of counts, one decimal."""
     return _with_spread(value, spread, 1)

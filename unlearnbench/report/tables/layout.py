@@ -72,6 +72,13 @@ def grouped(
     return None
 
 
+def common_above(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint = str
+) -> list[str] | None:
+    """Lay out a table below what stands in all of its rows; None where these are few. Takes what `laid_out` takes."""
+    return _below_first_cells(heads, rows, width, bold, 0, TALLEST)
+
+
 def _below_first_cells(
     heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, bold: Paint, leading: int, tallest: float
 ) -> list[str] | None:
@@ -80,17 +87,18 @@ def _below_first_cells(
         return None
     others = range(leading, len(heads))
     differing = [column for column in others if len({row[column] for row in rows}) > 1]
-    room = None if width is None else width - len(_INDENT)
+    indent = _INDENT if leading else ""
+    room = None if width is None else width - len(indent)
     blocks = _blocks([heads[at] for at in differing], [[row[at] for at in differing] for row in rows], room, tallest)
     if blocks is None:
         return None
     common = [f"{heads[at]} {rows[0][at]}" for at in others if at not in differing and rows[0][at]]
-    head, rule, *lines = ([_INDENT + line for line in block] for block in blocks)
-    above = f"All rows: {', '.join(common)}"
+    head, rule, *lines = ([indent + line for line in block] for block in blocks)
+    above = f"All rows: {'; '.join(common)}"
     laid = (above if width is None else broken(above, width, _INDENT)).split("\n") if common else []
     laid += [*map(bold, head), *rule]
     for name, pairs in groupby(zip(names, lines, strict=True), lambda pair: pair[0]):
-        laid += [bold(name), *(line for _, block in pairs for line in block)]
+        laid += [*([bold(name)] if leading else []), *(line for _, block in pairs for line in block)]
     return laid
 
 

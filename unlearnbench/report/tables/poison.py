@@ -93,7 +93,7 @@ def _shown(one: Power, units: int) -> dict[str, str]:
     for moment, value in one.means.items():
         texts[f"{moment} %"] = "" if value is None else formatting.percent(value, one.spreads[moment])
     for head, share in (("recovery", one.recovery), ("recovery, fresh", one.recovery_fresh)):
-        texts[head] = "" if not one.n else "NA" if share is None else formatting.ratio(share, None)
+        texts[head] = "" if not one.n else "NA" if share is None else formatting.hundredths(share)
     return texts
 
 

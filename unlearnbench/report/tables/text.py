@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from unlearnbench.messages import broken
-from unlearnbench.report.tables.layout import filled, grouped, laid_out
+from unlearnbench.report.tables.layout import common_above, filled, grouped, laid_out
 from unlearnbench.report.tables.notes import gathered
 from unlearnbench.report.tables.table import Table
 
@@ -14,7 +14,7 @@ MOST_SENTENCES = 30
 MOST_NOTES = 12
 """Short notes that are shown; a table of many audits has hundreds."""
 
-LAYOUTS = (laid_out, filled, grouped)
+LAYOUTS = (laid_out, filled, grouped, common_above)
 """The layouts that are tried in this order, before a table is written row by row."""
 
 Paint = Callable[[str, str], str]
