@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from command_line import SHARDS, command, install, records_of
 
+from unlearnbench.cli.running import _amounts
 from unlearnbench.errors import UsageError
-from unlearnbench.protocol import Forget
+from unlearnbench.protocol import Forget, Protocol
+from unlearnbench.protocol.poison import Poison
 from unlearnbench.running.config import make_config
+from unlearnbench.testing import toy_graph
 
 __all__ = ["command", "install"]
 
@@ -126,6 +129,16 @@ def test_a_text_that_says_false_is_false(command: Any, tmp_path: Path) -> None:
         changed = command("run", "-m", f"graphrevoker[resample={text}]", *listed)
         assert "graphrevoker[resample=false]" in changed.out
         assert changed.out.split()[0] != default
+
+
+def test_amounts_of_an_experiment_stand_with_what_they_are_of() -> None:
+    labels = [Poison(nodes=12, manipulation="label", known=known) for known in (0.25, 0.5)]
+    edges = Poison(edges=20, manipulation="edge", known=0.5)
+    poisoned = [Protocol("poison", poison=poison) for poison in (*labels, edges)]
+    graph = toy_graph()
+    text = "3, 6 of 12 nodes manipulated and forgotten; 10 of 20 edges manipulated and forgotten"
+    assert _amounts(poisoned, graph) == text
+    assert _amounts([Protocol(forget=Forget(ratio=None, count=2))], graph) == f"2 of {graph.num_nodes} nodes forgotten"
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])

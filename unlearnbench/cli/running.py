@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -175,13 +175,10 @@ def _plain_outcome(plan: Plan, record: Record | None) -> dict[str, Any]:
 def _settings(plan: Plan) -> list[tuple[str, str]]:
     """Write out what the options and the run file came to, defaults included."""
     first = plan.cells[0]
-    amounts = {
-        label: sorted(
-            {rules.number_of(graph) for rules in {cell.protocol for cell in plan.cells if cell.dataset_label == label}}
-        )
+    datasets = [
+        f"{label} ({_amounts({c.protocol for c in plan.cells if c.dataset_label == label}, graph)})"
         for label, graph in plan.graphs.items()
-    }
-    datasets = [f"{label} ({_amount(first.protocol, counts, plan.graphs[label])})" for label, counts in amounts.items()]
+    ]
     ways = {
         f"{cell.training.epochs} epochs, lr {cell.training.lr:g}, weight decay {cell.training.weight_decay:g},"
         f" {'one-by-one' if cell.training.one_by_one else 'lockstep'}{_batches(cell.training)}": None
@@ -210,22 +207,31 @@ def _batches(training: Training) -> str:
     return f", batches of {training.batch_size} with {', '.join(map(str, training.fanouts))} neighbours a hop"
 
 
-def _amount(rules: Protocol, counts: Sequence[int], graph: Graph) -> str:
-    """Describe how much of a graph is forgotten."""
-    amounts = ", ".join(map(str, counts))
-    features = "features of " if rules.forget.kind == "feature" else ""
+def _amounts(protocols: Iterable[Protocol], graph: Graph) -> str:
+    """Describe how much of a graph is forgotten, in one run or in several of an experiment."""
+    numbers: dict[tuple[str, str], set[int]] = {}
+    for rules in protocols:
+        numbers.setdefault(_around(rules, graph), set()).add(rules.number_of(graph))
+    parts = sorted((sorted(several), before, behind) for (before, behind), several in numbers.items())
+    return "; ".join(f"{before}{', '.join(map(str, several))} {behind}" for several, before, behind in parts)
+
+
+def _around(rules: Protocol, graph: Graph) -> tuple[str, str]:
+    """Return what stands before and behind the number of what is forgotten."""
+    is_feature = rules.forget.kind == "feature"
+    before = "features of " if is_feature else ""
     if rules.forget.stream is not None:
-        amounts = f"{rules.forget.stream} times {amounts}"
+        before += f"{rules.forget.stream} times "
+    if rules.poison is not None and rules.poison.manipulation is None:
+        return before, "nodes injected and forgotten"
     if rules.poison is not None:
-        how = "injected" if rules.poison.manipulation is None else "manipulated"
-        known = "" if rules.poison.known == 1 else f" of {rules.poison.amount}"
         what = "edges" if rules.poison.manipulation == "edge" else "nodes"
-        return f"{features}{amounts}{known} {what} {how} and forgotten"
+        return before, f"of {rules.poison.amount} {what} manipulated and forgotten"
     if rules.forget.kind == "edge":
-        return f"{amounts} of {len(graph.pairs())} edges forgotten"
-    if features and rules.forget.ids is not None and isinstance(rules.forget.ids[0], tuple):
-        return f"{amounts} of {graph.x.numel()} feature values forgotten"
-    return f"{features}{amounts} of {graph.num_nodes} nodes forgotten"
+        return before, f"of {len(graph.pairs())} edges forgotten"
+    if is_feature and rules.forget.ids is not None and isinstance(rules.forget.ids[0], tuple):
+        return before.removeprefix("features of "), f"of {graph.x.numel()} feature values forgotten"
+    return before, f"of {graph.num_nodes} nodes forgotten"
 
 
 def _named(method: Spec) -> str:
