@@ -15,6 +15,7 @@ SHARDED=sisa,grapheraser,graphrevoker
 APPROXIMATE=gif,gnndelete,megu,scrub
 BASELINES=finetune,neggrad-plus,bad-teacher,ssd
 EXACT="sisa[partitioner=hash],tally"
+NEWER=etr,cognac,ceu,d2dgn,guide
 
 PYTHON="${PYTHON:-python3}"
 
@@ -33,7 +34,9 @@ everything() {
     run --experiment defaults
     run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
     run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
-    run --methods cgu,noop --models sgc --datasets cora,citeseer --repetitions 3
+    run --methods "$NEWER" --datasets cora,citeseer --repetitions 10
+    run --experiment corrective --repetitions 3
+    run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --repetitions 3
     run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
         --datasets cora --repetitions 10
@@ -50,17 +53,21 @@ everything() {
     audit distance --methods "$EXACT,$BASELINES" --datasets cora,citeseer
     audit exactness --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets citeseer
     audit streams --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora,citeseer
-    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
+    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop,$NEWER" \
         --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
+    audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$EXACT,$SHARDED,$NEWER" \
+        --datasets cora,citeseer --repetitions 5
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
+    run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 \
+        --repetitions 5
     audit exactness --methods "$EXACT,sisa,noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora \
         --forget-kind edge
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
-    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora --protocol tuned
-    audit exactness,distance,membership --methods etr,cognac,ceu,d2dgn,guide --datasets cora
-    run --methods "cgu[constant=tight],cgu,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
+    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned
+    audit exactness,membership --methods "$NEWER" --datasets cora
+    run --methods "cgu[constant=tight],cgu,scalegun,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
     run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
     audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8

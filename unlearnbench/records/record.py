@@ -32,7 +32,11 @@ from unlearnbench.records.shapes import (
 SCHEMA = 1
 FAILURES = ("error", "oom", "killed", "timeout")
 DECIMALS = 6
-"""Of seconds and MiB in a record."""
+"""Of seconds in a record."""
+MIB_DECIMALS = 3
+"""Of MiB in a record, which are counted in KiB or pages."""
+DIGITS = 9
+"""Significant ones of a number that an audit found."""
 KEY = re.compile(r"[0-9a-f]{8,64}")
 _ESCAPED = "held characters that no file takes: they are escaped."
 _SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-\udfff]")
@@ -77,7 +81,9 @@ class Record(BaseModel):
         default_factory=dict,
         description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh too) to value.",
     )
-    phases: list[Phase] = Field(default_factory=list, description="Times in seconds, memory in MiB, six decimals each.")
+    phases: list[Phase] = Field(
+        default_factory=list, description="Times in seconds, six decimals, memory in MiB, three."
+    )
     unlearn_seconds: Number | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
     )
@@ -92,7 +98,7 @@ class Record(BaseModel):
     )
     audit: Audit | None = Field(
         default=None,
-        description="What an audit found: verdict, scores, details, notes; only in the record of an audit.",
+        description="What an audit found, to nine digits: verdict, scores, details, notes; only in its record.",
     )
     provenance: Provenance = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
@@ -126,10 +132,20 @@ class Record(BaseModel):
         return [
             cast(
                 Phase,
-                {name: _measured(value) for name, value in phase.items() if value is not None or name == "seconds"},
+                {
+                    name: _measured(name, value)
+                    for name, value in phase.items()
+                    if value is not None or name == "seconds"
+                },
             )
             for phase in phases
         ]
+
+    @field_validator("audit")
+    @classmethod
+    def _keep_digits_that_tell(cls, audit: Audit | None) -> Audit | None:
+        # Their intervals leave three digits; the others would be a fifth of a record.
+        return cast(Audit | None, _shortened(audit))
 
     @field_validator("unlearn_seconds")
     @classmethod
@@ -179,14 +195,23 @@ class Record(BaseModel):
         return _lines(plain)
 
 
-def _measured(value: Any) -> Any:
-    return round(value, DECIMALS) if isinstance(value, float) else value
+def _shortened(value: Any) -> Any:
+    """Round every number in plain values to so many significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: _shortened(inner) for name, inner in value.items()}
+    return [_shortened(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _measured(name: str, value: Any) -> Any:
+    return round(value, MIB_DECIMALS if name.endswith("_mib") else DECIMALS) if isinstance(value, float) else value
 
 
 def _lines(plain: Mapping[str, Any]) -> str:
     """Write a line for each key: a seventh shorter than one for each value, and a difference still shows its part."""
     parts = (
-        f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, ensure_ascii=True)}'
+        f'"{name}": {json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))}'
         for name, value in sorted(plain.items())
     )
     return "{" + ",\n ".join(parts) + "}\n"

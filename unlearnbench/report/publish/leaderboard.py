@@ -33,7 +33,7 @@ def build(results: Path, out: Path) -> list[Path]:
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
-    row per score of an audit, naming the record that has its settings. Where records were computed
+    row per score of an audit, naming the record that has its settings and notes. Where records were computed
     again (`marks`), rows count them and name the machines. Files of an earlier leaderboard that would
     not be written now are removed. The paths come back in the order of names.
 
@@ -107,8 +107,8 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
 
 
 def _without_settings(scores: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the whole settings, two thirds of each line: `machine` and `key` name the record that has them."""
-    return scores.drop(columns=[name for name in scores.columns if name.endswith(("_config", "_sha256"))])
+    """Leave out settings and notes, four fifths of each line: `machine` and `key` name the record that has them."""
+    return scores.drop(columns=[name for name in scores.columns if name.endswith(("_config", "_sha256", "notes"))])
 
 
 def _standing(out: Path) -> list[str]:
