@@ -46,11 +46,10 @@ everything() {
     audit exactness --methods "$EXACT,$BASELINES" --datasets cora
     audit exactness --methods cgu,noop-full,random-init,over-forget --datasets digits --models sgc
     audit all --methods sisa,graphrevoker --datasets digits
-    audit controls,distance --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
+    audit controls --methods "$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer
     audit distance --methods cgu,noop --models sgc --datasets cora,citeseer
     audit membership,relearning --methods "retrain,$EXACT,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$SHARDED" \
         --datasets cora,citeseer
-    audit distance --methods "$EXACT,$BASELINES" --datasets cora,citeseer
     audit exactness --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets citeseer
     audit streams --methods "retrain,$EXACT,$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora,citeseer
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop,$NEWER" \
