@@ -11,7 +11,7 @@ from measure_samples import clock_by_hand
 from plugin_samples import Write
 from record_samples import make_record
 
-from unlearnbench.measure.request_time import answers_like_training, request_seconds
+from unlearnbench.measure.request_time import answers_like_training, holds_first_answers, request_seconds
 from unlearnbench.report.frame.frame import frame_of
 from unlearnbench.report.tables.index import build_tables
 
@@ -133,6 +133,16 @@ def test_the_request_is_all_up_to_the_first_answers_whatever_the_second_take() -
     )
     # Too short to be told from what any call costs.
     assert list(answers_like_training(rows(fit=0.01, predict_first=0.04))) == []
+
+
+def test_a_sum_of_rounded_phases_still_holds_the_first_answers() -> None:
+    phases = rows(unlearn=0.0720004, state_first=0.0000454, predict_first=0.0000454)
+    rounded = [{**row, "seconds": round(row["seconds"], 6)} for row in phases]
+    seconds = round(request_seconds(phases), 6)
+    assert seconds != round(request_seconds(rounded), 6)
+    assert holds_first_answers(seconds, rounded) is True
+    assert holds_first_answers(0.072, rounded) is False
+    assert holds_first_answers(0.072, rows(unlearn=0.072)) is None
 
 
 def test_a_table_names_times_of_two_meanings() -> None:

@@ -19,6 +19,8 @@ CHARGED = ("unlearn", "state-first", "predict-first")
 # A call after the request that takes this share of the first training, and so many seconds, may be a training.
 LIKE_TRAINING = 0.5
 SHORTEST_TRAINING = 0.05
+# Records keep microseconds.
+ROUNDED = 0.5e-6
 
 
 def seconds_by_request(phases: Sequence[Mapping[str, Any]]) -> list[float | None]:
@@ -35,6 +37,17 @@ def request_seconds(phases: Phases) -> float | None:
     seconds = [_seconds(phases, name) for name in CHARGED]
     known = [value for value in seconds if value is not None]
     return math.fsum(known) if len(known) == len(CHARGED) else None
+
+
+def holds_first_answers(seconds: float, phases: Phases) -> bool | None:
+    """Whether a request's seconds, rounded as its phases are, hold its first answers; None if those were not measured.
+
+    Records from before the answers were charged hold `unlearn()` alone.
+    """
+    phases = list(phases)
+    charged = request_seconds(phases)
+    rounded = ROUNDED * (1 + sum(row.get("name") in CHARGED for row in phases))
+    return None if charged is None else math.isclose(seconds, charged, rel_tol=1e-9, abs_tol=rounded)
 
 
 def answers_like_training(phases: Phases) -> Iterator[tuple[str, float, float]]:

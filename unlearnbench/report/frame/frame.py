@@ -14,7 +14,7 @@ import pandas as pd
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError
-from unlearnbench.measure.request_time import answers_like_training, request_seconds
+from unlearnbench.measure.request_time import answers_like_training, holds_first_answers
 from unlearnbench.records.reading import read_evidence, read_records
 from unlearnbench.records.record import FAILURES, Record
 from unlearnbench.records.shapes import Phase
@@ -222,9 +222,8 @@ def _costs(record: Record) -> dict[str, Any]:
         values[name] = record.counts.get(name)
     values |= _by_member(record)
     outer = [phase for phase in record.phases if "/" not in phase["name"]]
-    charged = request_seconds(outer)
-    if charged is not None and record.unlearn_seconds is not None:
-        values["answers_charged"] = math.isclose(record.unlearn_seconds, charged, rel_tol=1e-6)
+    if record.unlearn_seconds is not None:
+        values["answers_charged"] = holds_first_answers(record.unlearn_seconds, outer)
     values["answers_like_training"] = any(answers_like_training(outer))
     counts = [request.get("count") for request in record.requests]
     values["deletions"] = sum(counts) if counts and all(isinstance(count, int) for count in counts) else None

@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from unlearnbench.measure.load import Load
-from unlearnbench.measure.request_time import FIT_PHASES, HARNESS_PHASES, REQUEST_PHASES, request_seconds
-from unlearnbench.records.record import DECIMALS, Record
+from unlearnbench.measure.request_time import (
+    FIT_PHASES,
+    HARNESS_PHASES,
+    REQUEST_PHASES,
+    ROUNDED,
+    holds_first_answers,
+    request_seconds,
+)
+from unlearnbench.records.record import Record
 from unlearnbench.running.outcome import SERIAL
 
 # No step of a network is faster than this, on any device.
@@ -54,8 +61,7 @@ def _phase_problem(record: Record) -> str:
     if any("failed" in phase for phase in record.phases):
         return "a phase of it failed, and yet it has an outcome."
     charged, phases = record.unlearn_seconds, request_seconds(record.phases)
-    rounded = len(names) * 10.0**-DECIMALS
-    if charged is None or phases is None or not math.isclose(charged, phases, rel_tol=1e-9, abs_tol=rounded):
+    if charged is None or not holds_first_answers(charged, record.phases):
         return f"unlearn_seconds is {charged}, and the phases from the request to the first answers took {phases}."
     outside = record.provenance.get("process_seconds")
     if outside is not None and math.fsum(outermost_seconds(record)) > outside:
@@ -75,7 +81,7 @@ def _nesting_problem(record: Record) -> str:
         elif not _is_outermost(record, name):
             inside["fit"] += seconds
     for name, seconds in inside.items():
-        if name in outside and seconds > outside[name] * (1 + 1e-9):
+        if name in outside and seconds > outside[name] * (1 + 1e-9) + ROUNDED * len(record.phases):
             return f"the parts of its phase `{name}` took {seconds} s, all of it {outside[name]} s."
     return ""
 
