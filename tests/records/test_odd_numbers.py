@@ -145,11 +145,11 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path, "m-0001")
 
 
-def test_measured_numbers_keep_the_digits_that_tell_and_metrics_all() -> None:
+def test_a_record_keeps_the_digits_that_tell() -> None:
     record = make_record("sisa")
     f1 = {"f1_micro": {"shard": {"after": 1 / 3}}}
     changed = {"phases": [{"name": "fit", "seconds": 2 / 3, "peak_rss_mib": 1 / 3}], "unlearn_seconds": 0.1 + 0.2}
     kept = Record.model_validate({**record.model_dump(by_alias=True), **changed, "metrics": f1})
     assert kept.phases == [{"name": "fit", "seconds": 0.666667, "peak_rss_mib": 0.333}]
     assert kept.unlearn_seconds == 0.3
-    assert kept.metrics["f1_micro"]["shard"]["after"] == 1 / 3
+    assert kept.metrics["f1_micro"]["shard"]["after"] == 0.3333333333

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unlearnbench.graph.digest import update
+from unlearnbench.records import digits
 
 
 def member_of(name: str) -> str:
@@ -27,7 +28,7 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
     for name in sorted(state):
         digest = hashes.setdefault(member_of(name), hashlib.blake2b(digest_size=16))
         update(digest, state[name], name)
-    return {name: digest.hexdigest() for name, digest in hashes.items()}
+    return {name: digest.hexdigest()[: digits.DIGEST] for name, digest in hashes.items()}
 
 
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.records.digits import SECONDS, kept_of_audit, kept_of_digests, kept_of_metrics, kept_of_phase
 from unlearnbench.records.shapes import (
     Audit,
     Cell,
@@ -31,17 +32,13 @@ from unlearnbench.records.shapes import (
 
 SCHEMA = 1
 FAILURES = ("error", "oom", "killed", "timeout")
-DECIMALS = 6
-"""Of seconds in a record."""
-MIB_DECIMALS = 3
-"""Of MiB in a record, which are counted in KiB or pages."""
-DIGITS = 9
-"""Significant ones of a number that an audit found."""
 KEY = re.compile(r"[0-9a-f]{8,64}")
 _ESCAPED = "held characters that no file takes: they are escaped."
 _SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-\udfff]")
 
 Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
+
+Metrics = dict[str, dict[str, dict[str, Number | None]]]
 
 
 class DamagedRecordError(UnlearnbenchError):
@@ -77,12 +74,13 @@ class Record(BaseModel):
         default_factory=list,
         description="Each request: digest, count, file; of a stream also its counts, and the sizes of shards after it.",
     )
-    metrics: dict[str, dict[str, dict[str, Number | None]]] = Field(
+    metrics: Metrics = Field(
         default_factory=dict,
-        description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh too) to value.",
+        description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh), ten digits.",
     )
     phases: list[Phase] = Field(
-        default_factory=list, description="Times in seconds, six decimals, memory in MiB, three."
+        default_factory=list,
+        description="Times in seconds, six decimals; memory in MiB, three, its start only where it is below the peak.",
     )
     unlearn_seconds: Number | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
@@ -92,13 +90,13 @@ class Record(BaseModel):
     )
     claim: Claim | None = Field(default=None, description="What the method says of its forgetting, and why.")
     partition: Partition | None = Field(default=None, description="Statistics of the partition, if there is one.")
-    digests: Digests = Field(default_factory=dict, description="Digests of the deployed parameters.")
+    digests: Digests = Field(default_factory=dict, description="Digests of the deployed parameters, 64 bits each.")
     predictions_digest: str | None = Field(
         default=None, description="SHA-256 of the stored predictions; absent in old records and where there are none."
     )
     audit: Audit | None = Field(
         default=None,
-        description="What an audit found, to nine digits: verdict, scores, details, notes; only in its record.",
+        description="What an audit found, to six digits: verdict, scores, details, notes; only in its record.",
     )
     provenance: Provenance = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
@@ -126,31 +124,28 @@ class Record(BaseModel):
 
     @field_validator("phases")
     @classmethod
-    def _keep_what_was_measured(cls, phases: list[Phase]) -> list[Phase]:
-        # Half of what a phase can hold is not known on a CPU, and no clock is better than a microsecond: nulls and
-        # further digits would be a quarter of a record.
-        return [
-            cast(
-                Phase,
-                {
-                    name: _measured(name, value)
-                    for name, value in phase.items()
-                    if value is not None or name == "seconds"
-                },
-            )
-            for phase in phases
-        ]
+    def _round_phases(cls, phases: list[Phase]) -> list[Phase]:
+        return [cast(Phase, kept_of_phase(phase)) for phase in phases]
+
+    @field_validator("metrics")
+    @classmethod
+    def _round_metrics(cls, metrics: Metrics) -> Metrics:
+        return cast(Metrics, kept_of_metrics(metrics))
+
+    @field_validator("digests")
+    @classmethod
+    def _shorten_digests(cls, digests: Digests) -> Digests:
+        return kept_of_digests(digests)
 
     @field_validator("audit")
     @classmethod
-    def _keep_digits_that_tell(cls, audit: Audit | None) -> Audit | None:
-        # Their intervals leave three digits; the others would be a fifth of a record.
-        return cast(Audit | None, _shortened(audit))
+    def _round_audit(cls, audit: Audit | None) -> Audit | None:
+        return cast(Audit | None, kept_of_audit(audit))
 
     @field_validator("unlearn_seconds")
     @classmethod
-    def _to_microseconds(cls, seconds: float | None) -> float | None:
-        return None if seconds is None else round(seconds, DECIMALS)
+    def _round_seconds(cls, seconds: float | None) -> float | None:
+        return None if seconds is None else round(seconds, SECONDS)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Record:
@@ -193,19 +188,6 @@ class Record(BaseModel):
                 del plain[name]
         plain["checksum"] = _checksum(plain)
         return _lines(plain)
-
-
-def _shortened(value: Any) -> Any:
-    """Round every number in plain values to so many significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
-    return [_shortened(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _measured(name: str, value: Any) -> Any:
-    return round(value, MIB_DECIMALS if name.endswith("_mib") else DECIMALS) if isinstance(value, float) else value
 
 
 def _lines(plain: Mapping[str, Any]) -> str:

@@ -60,7 +60,7 @@ function compare(rows, view, ratio) {
   return { best, found, size: others.length, isMarked: others.length > 0 && best.scores[view].size >= FEWEST };
 }
 
-const points = (value) => (100 * value).toFixed(2).replace("-", "−");
+const points = (value) => (100 * value).toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−");
 const shownP = (p) => (p < 0.001 ? "p < .001" : `p = ${p.toFixed(3).replace(/^0/, "")}`);
 
 // What a cell of F1 says beside its number.

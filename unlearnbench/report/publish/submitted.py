@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from unlearnbench.records import digits
 from unlearnbench.records.record import Record
 from unlearnbench.running.options import MAX_REPETITIONS, MAX_THREADS
 from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL, WATCHED
@@ -77,7 +78,7 @@ Alias = Annotated[str, _matching(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")]
 Place = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")]
 Version = Annotated[str, _matching(r"[0-9]+(\.[0-9]+)*([._+-]?[A-Za-z0-9]+)*")]
 MachineId = Annotated[str, _matching(r"m-[0-9a-f]{6}")]
-Digest = Annotated[str, _matching(r"[0-9a-f]{32}")]
+Digest = Annotated[str, _matching(rf"[0-9a-f]{{{digits.DIGEST}}}")]
 Sha256 = Annotated[str, _matching(r"[0-9a-f]{64}")]
 Moment = Annotated[str, _matching("before|after|after_[1-9][0-9]{0,4}|clean|fresh")]
 Share = Annotated[float, Ge(0), Le(1)]

@@ -40,7 +40,7 @@ def whole(value: float, spread: float | None) -> str:
 
 def points(value: float) -> str:
     """Write a share in points (hundredths), two decimals."""
-    return f"{100 * value:.2f}"
+    return hundredths(100 * value)
 
 
 def difference(mean: float, low: float | None, high: float | None) -> str:

@@ -1,0 +1,51 @@
+"""The digits of a record: enough to tell its numbers apart, the same however often it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unlearnbench.records.digits import kept_of_audit, kept_of_digests, kept_of_metrics, kept_of_phase
+
+LONG = "0123456789abcdef" * 2
+SIZES = st.one_of(st.none(), st.sampled_from([1.0, 1.0004, 2.0]), st.floats(0, 1e6))
+
+
+def test_a_phase_keeps_microseconds_and_memory_that_it_added() -> None:
+    grown = {"name": "fit", "seconds": 2 / 3, "start_rss_mib": 1.0, "peak_rss_mib": 2.0005}
+    assert kept_of_phase(grown) == {"name": "fit", "seconds": 0.666667, "start_rss_mib": 1.0, "peak_rss_mib": 2.001}
+    level = {"name": "fit", "seconds": None, "start_rss_mib": 1.0004, "peak_rss_mib": 1.0, "start_gpu_mib": 0.0}
+    assert kept_of_phase(level) == {"name": "fit", "seconds": None, "peak_rss_mib": 1.0, "start_gpu_mib": 0.0}
+
+
+def test_metrics_of_other_counts_of_nodes_stay_apart() -> None:
+    most = 30_000
+    shares = {"full": {"before": 12_345 / most, "after": 12_346 / most, "fresh": None}}
+    kept = kept_of_metrics({"f1_micro": shares})["f1_micro"]["full"]
+    assert kept == {"before": 0.4115, "after": 0.4115333333, "fresh": None}
+
+
+def test_digests_of_older_records_are_those_of_newer_ones() -> None:
+    older = {"before": {"members/000": LONG}, "after": {"members/000": LONG[::-1]}, "unchanged": False}
+    newer = {"before": {"members/000": LONG[:16]}, "after": {"members/000": LONG[::-1][:16]}, "unchanged": False}
+    assert kept_of_digests(older) == kept_of_digests(newer) == newer
+    assert kept_of_digests({}) == {}
+
+
+@pytest.mark.parametrize(("given_value", "kept"), [(1234567.0, 1234570.0), (0.000123456789, 0.000123457), (7, 7)])
+def test_an_audit_keeps_six_digits(given_value: float, kept: float) -> None:
+    assert kept_of_audit({"details": [{"value": given_value}], "verdict": "exact"}) == {
+        "details": [{"value": kept}],
+        "verdict": "exact",
+    }
+
+
+@given(seconds=SIZES, start=SIZES, peak=SIZES)
+def test_what_was_kept_is_kept(seconds: float | None, start: float | None, peak: float | None) -> None:
+    phase: dict[str, Any] = {"name": "fit", "seconds": seconds, "start_rss_mib": start, "peak_rss_mib": peak}
+    once = kept_of_phase(phase)
+    assert kept_of_phase(once) == once
+    assert kept_of_audit(kept_of_audit(phase)) == kept_of_audit(phase)
