@@ -17,6 +17,7 @@ from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
 from unlearnbench.report.frame.aliases import without_aliases
 from unlearnbench.report.frame.frame import VIEWS, frame_of, load_evidence, results_root
+from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.publish.marks import Marks, RecordName, read_marks, recomputed_columns
 from unlearnbench.report.tables.audits import audit_frame_of, raw
@@ -26,6 +27,9 @@ from unlearnbench.statistics.averages import mean
 OVERALL = "all.csv"
 AUDITS = "audits.csv"
 _REMEDY = "Make it anew: unlearnbench leaderboard build."
+
+Line = tuple[Mapping[str, Any], Row]
+"""A method's averages in a group of records, after what the group has in common."""
 
 
 def build(results: Path, out: Path) -> list[Path]:
@@ -153,7 +157,7 @@ def _rows(one: Aggregate, records: Mapping[RecordName, Record], marks: Marks) ->
     times += ["times_retrain", "times_retrain_n", "time_n", "quiet_n", "shards_hit", "node_epochs", "steps"]
     times += [name for name in one.data.columns if name.endswith(("peak_gpu_mib", "peak_rss_mib"))]
     rows = []
-    for _, row in one.data.iterrows():
+    for row in plain_rows(one.data):
         for view in VIEWS:
             line: dict[str, Any] = _facets(one) | {name: facets[name] for name in ("dataset_sha256", "model")}
             line |= {"method": row["method"], "view": view}
@@ -180,8 +184,9 @@ def _overall(found: Sequence[Aggregate]) -> pd.DataFrame:
         blocks[json.dumps([facets["protocol_config"], facets["other_config"], *_facets(one).values()])].append(one)
     rows: list[dict[str, Any]] = []
     for key in sorted(blocks):
+        methods = _methods(blocks[key])
         for view in VIEWS:
-            block = [_overall_row(blocks[key], config, view) for config in _methods(blocks[key])]
+            block = [_overall_row(blocks[key], lines, view) for lines in methods]
             scores = [row["overall"] for row in block if row["overall"] is not None]
             for row in block:
                 score = row["overall"]
@@ -190,16 +195,18 @@ def _overall(found: Sequence[Aggregate]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _methods(block: Sequence[Aggregate]) -> list[str]:
-    names = {row["method_config"]: str(row["method"]) for one in block for _, row in one.data.iterrows()}
-    return sorted(names, key=lambda config: (names[config], config))
+def _methods(block: Sequence[Aggregate]) -> list[list[Line]]:
+    """Return each method's lines in the groups of a block, by the method's name."""
+    found: defaultdict[str, list[Line]] = defaultdict(list)
+    for one in block:
+        for row in plain_rows(one.data):
+            found[row["method_config"]].append((one.group.facets, row))
+    names = {config: str(lines[-1][1]["method"]) for config, lines in found.items()}
+    return [found[config] for config in sorted(found, key=lambda config: (names[config], config))]
 
 
-def _overall_row(block: Sequence[Aggregate], config: str, view: str) -> dict[str, Any]:
+def _overall_row(block: Sequence[Aggregate], mine: Sequence[Line], view: str) -> dict[str, Any]:
     column = f"f1_micro_{view}"
-    mine = [
-        (one.group.facets, row) for one in block for _, row in one.data.iterrows() if row["method_config"] == config
-    ]
     scores = [float(row[f"{column}_mean"]) for _, row in mine if row[f"{column}_n"] == row["expected"]]
     return {
         **_facets(block[0]),
@@ -209,5 +216,5 @@ def _overall_row(block: Sequence[Aggregate], config: str, view: str) -> dict[str
         "overall": mean(scores) if len(scores) == len(block) else None,
         "rank": None,
         "covers": " ".join(sorted(f"{facets['dataset']}/{facets['model']}" for facets, _ in mine)),
-        "method_config": config,
+        "method_config": mine[-1][1]["method_config"],
     }
