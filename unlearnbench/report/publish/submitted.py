@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from unlearnbench.records import digits
 from unlearnbench.records.record import Record
+from unlearnbench.running.cell import KEY_DIGITS
 from unlearnbench.running.options import MAX_REPETITIONS, MAX_THREADS
 from unlearnbench.running.outcome import MEMBERS, RESUMED, SERIAL, WATCHED
 
@@ -78,6 +79,7 @@ Alias = Annotated[str, _matching(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")]
 Place = Annotated[str, _matching(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")]
 Version = Annotated[str, _matching(r"[0-9]+(\.[0-9]+)*([._+-]?[A-Za-z0-9]+)*")]
 MachineId = Annotated[str, _matching(r"m-[0-9a-f]{6}")]
+Key = Annotated[str, _matching(rf"[0-9a-f]{{{KEY_DIGITS}}}")]
 Digest = Annotated[str, _matching(rf"[0-9a-f]{{{digits.DIGEST}}}")]
 Sha256 = Annotated[str, _matching(r"[0-9a-f]{64}")]
 Moment = Annotated[str, _matching("before|after|after_[1-9][0-9]{0,4}|clean|fresh")]
@@ -187,7 +189,7 @@ class _Outcome(_Strict):
     """The fields that all records have; those of runs and audits follow."""
 
     schema_version: Literal[1] = Field(alias="schema")
-    key: Digest
+    key: Key
     status: Literal["ok", "diverged", "refused"]
     label: Line
     # The leaderboard shows labels alone.
