@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from command_line import ONCE, SHARDS, command, files_of, install, records_of
 from plugin_samples import Write
+from record_samples import make_record
+
+from unlearnbench.records.store import Store
 
 __all__ = ["command", "install"]
 
@@ -148,3 +151,28 @@ def test_a_misspelt_choice_is_told_what_is_near(command: Any, arguments: tuple[s
     told = command(*arguments)
     assert told.code == 2
     assert said in told.err
+
+
+@pytest.mark.parametrize("group", [(), ("leaderboard",), ("plugin",), ("store",)])
+def test_a_command_with_nothing_to_do_prints_its_help_as_help_does(command: Any, group: tuple[str, ...]) -> None:
+    told, asked = command(*group), command(*group, "--help")
+    assert (told.code, told.out, asked.code) == (2, "", 0)
+    assert told.err.strip() == asked.out.strip()
+
+
+@pytest.mark.parametrize("table", ["forgetting", "sweep", "stream", "cost"])
+def test_a_table_of_nothing_says_what_makes_its_records(command: Any, tmp_path: Path, table: str) -> None:
+    Store(tmp_path, "m-0001").save(make_record())
+    told = command("report", str(tmp_path), "--table", table)
+    assert told.code != 0
+    assert re.search(r"Make such records:\s+`unlearnbench (run|audit) [^`]*--\w+", told.err), told.err
+
+
+@pytest.mark.parametrize("option", ["--html", "--figures"])
+def test_a_folder_that_cannot_be_made_is_one_error(command: Any, tmp_path: Path, option: str) -> None:
+    Store(tmp_path / "out", "m-0001").save(make_record())
+    (tmp_path / "file").touch()
+    told = command("report", str(tmp_path / "out"), option, str(tmp_path / "file" / "page"))
+    assert told.code != 0
+    assert "cannot be written" in told.err
+    assert "Traceback" not in told.err

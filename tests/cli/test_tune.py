@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 
 import pytest
@@ -50,6 +51,10 @@ def test_what_was_tuned_on_one_graph_is_used_on_another(command, tmp_path):
     assert command(*TUNE, "--trials", "1").code == 0
     done = command(*TUNE, "--trials", "2")
     assert "retrain trial 1 of 2" not in done.err
+    said = " ".join(done.err.split())
+    assert "alone serves other graphs, and not sbm[" in said
+    assert "unlearnbench run --methods gradient-ascent --datasets GRAPH --protocol tuned --tuned" in said
+    assert re.search(r"where GRAPH is any but sbm\[\S+$", said)
     assert done.err.count("trial 2 of 2") == 2
     rows = list(csv.DictReader((tmp_path / "runs/tuning/trials.csv").read_text().splitlines()))
     assert [(row["method"], row["trial"]) for row in rows] == [

@@ -92,6 +92,9 @@ def _exit_code(given: list[str]) -> int:
             traceback.print_exception(error)
         messages.error(with_flags(error.message, cli), as_typed(with_flags(error.hint, cli), COMMANDS))
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return EXIT_USAGE
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         command = " ".join([program(), *(context.command_path.split(" ")[1:] if context else [])])

@@ -191,7 +191,7 @@ def _settings(plan: Plan) -> list[tuple[str, str]]:
         ("models", ", ".join(dict.fromkeys(cell.model.label for cell in plan.cells))),
         ("methods", ", ".join(dict.fromkeys(_named(cell.method) for cell in plan.cells))),
         *([("audits", ", ".join(audits))] if audits else []),
-        ("repetitions", f"{', '.join(map(str, repetitions))}; seed {first.seed}"),
+        ("repetitions", f"{len(repetitions)}, numbered {', '.join(map(str, repetitions))}; seed {first.seed}"),
         ("training", "; ".join(ways)),
         (
             "machine",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from unlearnbench import messages
 from unlearnbench.cli import options
 from unlearnbench.errors import EXIT_OK
 from unlearnbench.registry.brackets import split_names
@@ -136,6 +137,11 @@ def command(
         raise UsageError("No method is named.", "Add --methods NAMES; they are listed by: unlearnbench ls method.")
     effort = Effort(repetitions, runs, forget_ratio, seed)
     tuning = make_tuning(config, load_and_report(disable_plugins), effort, trials, _tell(trials))
+    if alone := tuning.without_values:
+        messages.note(
+            f"What is chosen on {alone} alone serves other graphs, and not {alone} itself: with a second graph in"
+            " --datasets there will be values for both."
+        )
     studies = tuning.run()
     chosen = choices(studies, margin)
     text = trials_csv(studies)
@@ -149,11 +155,16 @@ def command(
     paths = {out / "trials.csv": text, out / "tuned.toml": values_toml(chosen, told, text)}
     write_together({path: content.encode() for path, content in paths.items()})
     print(_table(chosen))
-    print(
-        f"trials and values are in {out}; use them: unlearnbench run --protocol tuned --tuned {out / 'tuned.toml'}",
-        file=sys.stderr,
-    )
+    print(f"trials and values are in {out}; use them: {_use(config, alone, out / 'tuned.toml')}", file=sys.stderr)
     return EXIT_OK
+
+
+def _use(config: RunConfig, alone: str, file: Path) -> str:
+    """Return the command that uses what was chosen, on a graph that it was not chosen on."""
+    methods = shlex.join(["--methods", ",".join(map(str, config.methods))])
+    graph = "GRAPH" if alone else shlex.quote(str(config.datasets[0]))
+    command = f"unlearnbench run {methods} --datasets {graph} --protocol tuned --tuned {shlex.quote(str(file))}"
+    return f"{command}, where GRAPH is any but {alone}" if alone else command
 
 
 def _tell(count: int) -> OnTrial:

@@ -85,13 +85,14 @@ class TunedValues:
         if row is None:
             raise UsageError(
                 f"{self.source} has no tuned values for {where}.",
-                f"Leave it out, or tune it: unlearnbench tune --methods {method.label} --models {model.label};"
-                " `tuned` FILE names the file that this writes.",
+                f"Leave it out, or tune it on other graphs: unlearnbench tune --methods {method.label} --models"
+                f" {model.label} --datasets NAMES; `tuned` FILE names the file that this writes.",
             )
         if row.graph == ANY_OTHER and dataset in row.chosen_on:
             raise UsageError(
                 f"{self.source} has tuned values for {where}, but they were chosen on this graph.",
-                "Tune on other graphs too: unlearnbench tune --datasets.",
+                f"Tune on others too: unlearnbench tune --methods {method.label} --models {model.label} --datasets"
+                " NAMES; of two graphs each has values that were chosen on the other.",
             )
         if row.version != method.version:
             raise UsageError(

@@ -80,6 +80,12 @@ class Tuning:
                 gc.collect()
         return done
 
+    @property
+    def without_values(self) -> str:
+        """The one graph that is tuned on, if it is split by folds: it will have no values itself; else empty."""
+        label = self.datasets[0].label
+        return label if len(self.datasets) == 1 and self.graphs[label].split is None else ""
+
     def versions(self) -> dict[str, str]:
         """Return what else the trials depend on, for the file of values."""
         origin = provenance()

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError
+from unlearnbench.records.files import make_folder
 from unlearnbench.report.extra import check_folder
 from unlearnbench.report.figures.colours import HEAT, INK, SHADES, Looks, find_looks, ink_on
 from unlearnbench.report.figures.panels import (
@@ -70,7 +71,7 @@ def write_figures(frame: pd.DataFrame, folder: Path, audits: pd.DataFrame | None
     figures = list(find_figures(frame, audits))
     if not figures:
         raise NothingMatchedError("No figure: no record has an F1 and a time.", "Make some with `unlearnbench run`.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, draw in _named(figures):
         for width in WIDTHS:
             figure = draw(WIDTHS[width])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from unlearnbench.records.files import write_whole
+from unlearnbench.records.files import make_folder, write_whole
 from unlearnbench.records.reading import read_machine
 from unlearnbench.records.record import DamagedRecordError
 from unlearnbench.report.extra import check_folder, import_extra
@@ -56,8 +56,7 @@ def write_page(results: Path, frame: pd.DataFrame, audits: pd.DataFrame | None, 
         except DamagedRecordError as error:  # the page lacks the machine, and nothing else
             warnings.warn(str(error), stacklevel=2)
     text = page_text(frame, audits, PageSource(source or str(results), _way(folder, root), machines))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / NAME, text.encode("utf-8"))
+    write_whole(make_folder(folder) / NAME, text.encode("utf-8"))
     return folder / NAME
 
 

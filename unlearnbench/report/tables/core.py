@@ -50,6 +50,13 @@ EVERY_GROUP: dict[str, TableKind] = {
 SCORED = tuple(name for name in EVERY_GROUP if name not in ("time", "memory"))
 """Those that show any metric."""
 
+MADE_BY = {
+    "forgetting": "`unlearnbench audit exactness,distance --methods sisa`",
+    "sweep": "`unlearnbench run --methods sisa --forget-ratio 0.005,0.05,0.2`",
+    "stream": "`unlearnbench run --methods sisa --stream 20 --forget-ratio 0.01`",
+}
+"""What makes records for tables that show some records alone, and have no experiment."""
+
 summary, utility, time, memory, validation, comparison, equivalence = map(_one_each, EVERY_GROUP.values())
 poison = by_group(poison_tables)
 corrective = by_group(corrective_tables)

@@ -12,7 +12,7 @@ from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import FIRST_PARTY, load_catalogue
 from unlearnbench.report.frame.aliases import alias_notes
 from unlearnbench.report.frame.metrics import check_shown, find_metric
-from unlearnbench.report.tables.core import SCORED
+from unlearnbench.report.tables.core import MADE_BY, SCORED
 from unlearnbench.report.tables.notes import Command
 from unlearnbench.report.tables.source import TableSource
 from unlearnbench.report.tables.table import Table
@@ -103,6 +103,7 @@ def find_table(catalogue: Catalogue, name: str, against: str = "") -> Entry:
 
 def _nothing(catalogue: Catalogue, name: str, against: str) -> NothingMatchedError:
     runs = " or ".join(f"`unlearnbench run --experiment {one}`" for one in experiments_with(name, catalogue))
+    runs = runs or MADE_BY.get(name, "")
     what = f"stands in the {against}" if against else "is what it compares"
     hint = f"Make such records: {runs}." if runs else ""
     return NothingMatchedError(f"Table {name}: nothing in these records {what}.", hint)
