@@ -33,6 +33,7 @@ TABLES = (
     ("cost", "Stages, and time against the number of deletions."),
     ("sweep", "F1, time and forgetting against how much is forgotten."),
     ("audits", "Verdicts and scores of the audits."),
+    ("distances", "Distance from Retrain's predictions by place, means over requests."),
     ("forgetting", "What is known of each method's forgetting: audits, F1 and time."),
 )
 FIGURES = (
@@ -106,5 +107,5 @@ def register_audits(register: Register) -> None:
 def register_tables(register: Register) -> None:
     """Announce the tables that any records can give."""
     for name, summary in TABLES:
-        reads = {"audits": "audits", "forgetting": "both", "sweep": "both"}.get(name, "records")
+        reads = {"audits": "audits", "distances": "audits", "forgetting": "both", "sweep": "both"}.get(name, "records")
         register(name, f"unlearnbench.report.tables.core:{name}", summary=summary, reads=reads)

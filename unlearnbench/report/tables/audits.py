@@ -81,12 +81,15 @@ def audit_frame_of(
 ) -> pd.DataFrame:
     """Make the data frame of records at hand: see `load_audits`; `aliases` are as in `frame_of`."""
     records = [record for record in records if record.is_audit]
-    gates = {
-        _place(one): one.audit["details"]
-        for one in records
-        if one.audit is not None and one.cell["audit"]["name"] == GATE
-    }
-    rows = [row for record in records for row in _rows(record, gates.get(_place(record)))]
+    gates: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for one in sorted(records, key=lambda one: int(one.cell["repetition"])):
+        if one.audit is not None and one.cell["audit"]["name"] == GATE:
+            gates.setdefault(_place(one), one.audit["details"])
+            gates.setdefault(_place(one)[:-1], one.audit["details"])
+    # The gate judges a measure on a dataset, model and request: that of another repetition stands for a missing one.
+    rows = [
+        row for record in records for row in _rows(record, gates.get(_place(record), gates.get(_place(record)[:-1])))
+    ]
     shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
     for row in rows:
         row["audit"] = shown[row["audit_config"]]
@@ -218,7 +221,7 @@ def _placed(record: Record) -> dict[str, str]:
 
 
 def _place(record: Record) -> tuple[str, ...]:
-    return (*_placed(record).values(), str(record.cell["repetition"]), str(record.cell["seed"]))
+    return (*_placed(record).values(), f"{record.cell['seed']} {record.cell['repetition']}")
 
 
 def _claim(claim: Mapping[str, str] | None) -> str:

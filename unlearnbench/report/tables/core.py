@@ -12,6 +12,7 @@ from unlearnbench.report.tables.comparison import ComparisonTable
 from unlearnbench.report.tables.corrective import corrective_tables
 from unlearnbench.report.tables.cost import cost_tables
 from unlearnbench.report.tables.datasets import dataset_tables
+from unlearnbench.report.tables.distances import distance_tables
 from unlearnbench.report.tables.equivalence import EquivalenceTable
 from unlearnbench.report.tables.factorial import factorial_tables
 from unlearnbench.report.tables.forgetting import forgetting_places, forgetting_table
@@ -51,6 +52,7 @@ SCORED = tuple(name for name in EVERY_GROUP if name not in ("time", "memory"))
 """Those that show any metric."""
 
 MADE_BY = {
+    "distances": "`unlearnbench audit distance --methods finetune --repetitions 5`",
     "forgetting": "`unlearnbench audit exactness,distance --methods sisa`",
     "sweep": "`unlearnbench run --methods sisa --forget-ratio 0.005,0.05,0.2`",
     "stream": "`unlearnbench run --methods sisa --stream 20 --forget-ratio 0.01`",
@@ -82,6 +84,11 @@ def sweep(source: TableSource) -> Iterator[Table]:
 def audits(source: TableSource) -> Iterator[Table]:
     """Build the tables of verdicts and scores."""
     yield from audit_tables(source.frame)
+
+
+def distances(source: TableSource) -> Iterator[Table]:
+    """Build the tables of distances from Retrain, place by place."""
+    yield from distance_tables(source.frame)
 
 
 def forgetting(source: TableSource) -> Iterator[Table]:
