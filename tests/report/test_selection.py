@@ -106,6 +106,19 @@ def test_the_references_of_a_method_stay_with_it(catalogue: Catalogue) -> None:
     assert methods(asked) == {"retrain", "smoothed[method=retrain]", "smoothed[method=sisa]"}
 
 
+def test_retrain_stays_only_where_it_measures_a_method(catalogue: Catalogue) -> None:
+    frame = frame_of(
+        [
+            *records(catalogue, methods=["sisa", "gif"], datasets=["digits"], repetitions=1),
+            *records(catalogue, methods=["sisa"], datasets=["cora"], repetitions=1),
+        ]
+    )
+    chosen = select(frame, Selection(methods=["gif"]), catalogue)
+    assert set(zip(chosen["dataset"], chosen["method"], strict=True)) == {("digits", "gif"), ("digits", "retrain")}
+    alone = select(frame, Selection(methods=["retrain"]), catalogue)
+    assert set(alone["dataset"]) == {"digits", "cora"}
+
+
 def test_a_method_that_nobody_brings_here_is_told_by_its_name(catalogue: Catalogue) -> None:
     frame = frame_of([make_record("theirs"), make_record("retrain")])
     assert methods(select(frame, Selection(methods=["theirs"]), catalogue)) == {"theirs", "retrain"}

@@ -174,7 +174,7 @@ SAMPLES = {
 
 def test_every_table_of_an_experiment_has_a_sample_here() -> None:
     assert set(SAMPLES) == {*COMPARING, "characteristics", "datasets"}
-    assert {*SAMPLES, *EVERY_GROUP, "claims", "cost", "sweep", "audits", "forgetting", "stream"} == OURS
+    assert {*SAMPLES, *EVERY_GROUP, "claims", "cost", "sweep", "audits", "distances", "forgetting", "stream"} == OURS
 
 
 @cache

@@ -15,7 +15,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError, unknown_name
 from unlearnbench.registry.catalogue import Catalogue
 from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.frame.aliases import aliased
-from unlearnbench.report.frame.record_groups import REFERENCE
+from unlearnbench.report.frame.record_groups import GROUP, REFERENCE
 from unlearnbench.running.options import TUNED
 
 
@@ -86,7 +86,7 @@ def _aliases(methods: Sequence[str], catalogue: Catalogue) -> dict[str, str]:
 
 
 def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Catalogue) -> pd.Series[bool]:
-    """Mark the rows that any of the names means; every name must mean one."""
+    """Mark the rows that any of the names means, with what methods are measured by; every name must mean one."""
     keep = pd.Series(False, index=frame.index)
     for name in names:
         rows = _meant(frame, column, name, catalogue)
@@ -98,7 +98,10 @@ def _named(frame: pd.DataFrame, column: str, names: Sequence[str], catalogue: Ca
         return keep
     from unlearnbench.report.frame.planned import references  # imports torch
 
-    return keep | (frame["method_name"] == REFERENCE) | frame["method_config"].isin(references(names, catalogue))
+    # What others are measured by stays where there are others.
+    beside = (frame["method_name"] == REFERENCE) | frame["method_config"].isin(references(names, catalogue))
+    group = frame.groupby(list(GROUP), sort=False).ngroup()
+    return keep | (beside & group.isin(group[keep].unique()))
 
 
 def _meant(frame: pd.DataFrame, column: str, name: str, catalogue: Catalogue) -> pd.Series[bool]:
