@@ -70,6 +70,9 @@ def test_a_distance_without_the_gate_says_so() -> None:
     )
     assert table.shown.iloc[0]["distance on D"] == "0.400 (no gate)"
     assert any(note.startswith("no gate: ") for note in table.notes)
+    (missing,) = (note for note in table.notes if note.startswith("F1 and time: "))
+    assert "`unlearnbench run --methods gif --datasets " in missing
+    assert " --out" not in missing
 
 
 def test_a_folder_of_audits_alone_has_the_table(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.report.figures.colours import HEAT, contrast
 from unlearnbench.report.figures.series import Heat
 from unlearnbench.report.frame.aggregate import aggregate
+from unlearnbench.report.frame.commands import DEFAULTS, KNOWN_SIZES, run_command
 from unlearnbench.report.frame.frame import frame_of, load_records
 from unlearnbench.report.frame.record_groups import group_records
 from unlearnbench.report.page import page_text, write, write_page
-from unlearnbench.report.page.commands import DEFAULTS, KNOWN_SIZES, run_command
 from unlearnbench.report.page.content import PageSource, build_content
 from unlearnbench.report.tables.audits import audit_frame_of
 from unlearnbench.report.tables.columns import SUMMARY

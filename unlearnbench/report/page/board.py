@@ -11,13 +11,13 @@ from unlearnbench.report.figures.colours import Looks
 from unlearnbench.report.figures.series import method_names
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.aliases import alias_notes
+from unlearnbench.report.frame.commands import run_command
 from unlearnbench.report.frame.contrasts import overlap, with_claim
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import short_name, unit
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import UNIT, first_of_each, reference_row, retrains, units_by
 from unlearnbench.report.frame.timed import Pair, pairs_of, times_of
-from unlearnbench.report.page.commands import run_command
 from unlearnbench.report.page.forgetting import Forgetting
 from unlearnbench.report.page.records import path_of, record_rows, short
 from unlearnbench.report.tables import formatting

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
+from unlearnbench.report.frame.commands import run_command
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
-from unlearnbench.report.frame.plain_rows import Row, rows_by
-from unlearnbench.report.frame.record_groups import distinguish, retrains
+from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
+from unlearnbench.report.frame.record_groups import REFERENCE, distinguish, retrains
 from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
 from unlearnbench.report.tables.columns import RATIO, time_notes
 from unlearnbench.report.tables.evidence import (
@@ -171,6 +172,14 @@ def _sentence(place: Place, config: str) -> str:
     return sentence(place.names[config], verdict, distance, gained.get(config), place.metric, ratio)
 
 
+def _run_of(audits: pd.DataFrame) -> str:
+    """Write the run whose cells have the requests of audits; empty where no command line says them."""
+    rows = plain_rows(audits, [*PLACE, "seed", "repetition"])
+    units = sorted({(int(row["seed"]), row["repetition"]) for row in rows})
+    labels = ",".join(dict.fromkeys(label for label in audits["label"] if label != REFERENCE))
+    return run_command(rows[0], labels or REFERENCE, units, out="")
+
+
 def _raw(head: Head, cell: Cell) -> dict[str, Any]:
     if head.name == "exactness":
         return {head.name: cell.text, f"{head.name}_n": cell.n}
@@ -194,7 +203,9 @@ def _notes(place: Place, heads: Sequence[Head], cells: Sequence[Cell]) -> Iterat
         if len(part) > 1:
             yield Note(LATEST.format(method=place.names[str(config)], audit=audit, count=len(part)))
     if place.runs is None:
-        yield "F1 and time: no run has this request; `unlearnbench run` with the same options makes them."
+        command = _run_of(place.audits)
+        make = f"make them in the same folder: `{command}`" if command else "make them"
+        yield f"F1 and time: no run has this request; {make}."
     else:
         yield from time_notes(place.runs, place.runs.data, [RATIO])
     yield Note("The columns measure different things, and no sum of them is taken.")

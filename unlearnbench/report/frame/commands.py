@@ -25,18 +25,21 @@ KNOWN_SIZES: Mapping[str, Mapping[str, Any]] = {
 """Further parameters of models that have these values unless told otherwise."""
 
 
-def run_command(facets: Mapping[str, str], label: str, units: Sequence[tuple[int, int]], audit: str = "") -> str:
+def run_command(
+    facets: Mapping[str, str], label: str, units: Sequence[tuple[int, int]], audit: str = "", out: str = "runs/again"
+) -> str:
     """Write the command whose cells are those of a row; empty where no command line says what was asked for.
 
     Args:
         facets: Of a group: `dataset_config`, `model_config`, `protocol_config` and `training_config`.
-        label: The method, as a bracket.
+        label: The method, as a bracket; or several, with commas.
         units: Seed and repetition of each record.
         audit: An audit; empty: a run.
+        out: The folder for its records; empty: none is written.
     """
     try:
         parts = [f"audit {audit}" if audit else "run", f"--methods {shlex.quote(label)}", *_grid(facets, units)]
-        return f"unlearnbench {' '.join([*parts, '--out runs/again'])}"
+        return f"unlearnbench {' '.join([*parts, *([f'--out {out}'] if out else [])])}"
     except _UnwrittenError:
         return ""
 
