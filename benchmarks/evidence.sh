@@ -24,8 +24,8 @@ everything() {
     run --methods "$SHARDED" --datasets digits,cora,citeseer,pubmed --repetitions 10
     run --experiment graphrevoker-www24 --datasets cora,citeseer
     run --methods "$SHARDED" --datasets digits,pubmed,amazon-photo,blogcatalog --models gcn,gat,sage,appnp,jknet \
-        --repetitions 1
-    run --methods "$SHARDED" --datasets pubmed,amazon-photo,blogcatalog --models gcn,sage --repetitions 3
+        --repetitions 10
+    run --methods tally --datasets digits,cora,citeseer,pubmed,amazon-photo,blogcatalog --repetitions 10
     run --experiment www24-partition-ablation --datasets cora
     run --experiment www24-aggregation-ablation --datasets cora
     run --experiment factorial
@@ -33,14 +33,14 @@ everything() {
     run --experiment cost
     run --experiment defaults
     run --methods "noop,$APPROXIMATE" --datasets cora,citeseer --repetitions 10
-    run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 3
+    run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 10
     run --methods "$NEWER" --datasets cora,citeseer --repetitions 10
     run --experiment corrective --repetitions 3
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --repetitions 3
     run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
         --datasets cora --repetitions 10
-    run --methods "grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
+    run --methods "sisa[partitioner=hash],grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
     audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
         --datasets digits,cora --models gcn,sage
     audit exactness --methods "$EXACT,$BASELINES" --datasets cora
@@ -66,7 +66,7 @@ everything() {
         --datasets cora,citeseer --protocol tuned --repetitions 3
     audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned
     audit exactness --methods "$NEWER" --datasets cora,citeseer
-    audit membership --methods "$NEWER" --datasets cora
+    audit membership --methods "$NEWER" --datasets cora,citeseer
     run --methods "cgu[constant=tight],cgu,scalegun,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
     run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer

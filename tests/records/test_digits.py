@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlearnbench.records.digits import kept_of_audit, kept_of_digests, kept_of_metrics, kept_of_phase
+from unlearnbench.records.digits import (
+    kept_of_audit,
+    kept_of_digests,
+    kept_of_metrics,
+    kept_of_phase,
+    kept_of_provenance,
+)
 
 LONG = "0123456789abcdef" * 2
 SIZES = st.one_of(st.none(), st.sampled_from([1.0, 1.0004, 2.0]), st.floats(0, 1e6))
@@ -33,6 +39,19 @@ def test_digests_of_older_records_are_those_of_newer_ones() -> None:
     newer = {"before": {"members/000": LONG[:16]}, "after": {"members/000": LONG[::-1][:16]}, "unchanged": False}
     assert kept_of_digests(older) == kept_of_digests(newer) == newer
     assert kept_of_digests({}) == {}
+
+
+def test_the_reason_of_every_record_of_a_cpu_is_left_out_and_others_stay() -> None:
+    reasons = {"peak_gpu_mib": "computed on cpu", "peak_rss_mib": "hidden", "seconds_per_shard": "in lockstep"}
+    provenance = {"machine": "m-0001", "readings": {"sources": {"gpu": "none"}, "reasons": reasons}}
+    kept = kept_of_provenance(provenance)
+    assert kept["readings"] == {
+        "sources": {"gpu": "none"},
+        "reasons": {"peak_rss_mib": "hidden", "seconds_per_shard": "in lockstep"},
+    }
+    assert kept_of_provenance(kept) == kept
+    for odd in ({}, {"readings": None}, {"readings": {"reasons": None}}):
+        assert kept_of_provenance(odd) == odd
 
 
 @pytest.mark.parametrize(("given_value", "kept"), [(1234567.0, 1234570.0), (0.000123456789, 0.000123457), (7, 7)])

@@ -1,4 +1,4 @@
-"""The digits a record keeps: those that tell something. All of them would double the size of a results folder."""
+"""What a record keeps of what was measured: all that tells something. The rest would double a results folder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ AUDIT = 6
 """Significant digits: intervals leave three."""
 DIGEST = 16
 """Hexadecimal digits of a digest of parameters: 64 bits tell the networks of all records apart."""
+
+ON_CPU = "computed on cpu"
+"""Why a record has no memory of a GPU, which its cell says already."""
 
 
 def kept_of_phase(phase: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,6 +47,16 @@ def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
         if moment in digests
     }
     return {**digests, **shortened}
+
+
+def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the reason that all records made on a CPU would repeat for every reading of a GPU."""
+    readings = provenance.get("readings") or {}
+    reasons = readings.get("reasons")
+    if not isinstance(reasons, Mapping) or ON_CPU not in reasons.values():
+        return dict(provenance)
+    others = {name: reason for name, reason in reasons.items() if reason != ON_CPU}
+    return {**provenance, "readings": {**readings, "reasons": others}}
 
 
 def kept_of_audit(value: Any) -> Any:

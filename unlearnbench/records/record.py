@@ -15,7 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
-from unlearnbench.records.digits import SECONDS, kept_of_audit, kept_of_digests, kept_of_metrics, kept_of_phase
+from unlearnbench.records.digits import (
+    ON_CPU,
+    SECONDS,
+    kept_of_audit,
+    kept_of_digests,
+    kept_of_metrics,
+    kept_of_phase,
+    kept_of_provenance,
+)
 from unlearnbench.records.shapes import (
     Audit,
     Cell,
@@ -142,6 +150,11 @@ class Record(BaseModel):
     def _round_audit(cls, audit: Audit | None) -> Audit | None:
         return cast(Audit | None, kept_of_audit(audit))
 
+    @field_validator("provenance")
+    @classmethod
+    def _shorten_provenance(cls, provenance: Provenance) -> Provenance:
+        return kept_of_provenance(provenance)
+
     @field_validator("unlearn_seconds")
     @classmethod
     def _round_seconds(cls, seconds: float | None) -> float | None:
@@ -159,6 +172,14 @@ class Record(BaseModel):
     def machine(self) -> str:
         """The id of the machine the cell ran on."""
         return str(self.provenance["machine"])
+
+    @property
+    def gpu_reason(self) -> str:
+        """Why the record has no memory of a GPU; empty where it has."""
+        if self.cell.get("device") == "cpu":
+            return ON_CPU
+        reasons = (self.provenance.get("readings") or {}).get("reasons") or {}
+        return str(reasons.get("peak_gpu_mib") or "")
 
     @property
     def shown_name(self) -> str:

@@ -274,7 +274,7 @@ def _provenance(record: Record) -> dict[str, Any]:
     reasons = memory.get("reasons") or {}
     exclusive, threads = source.get("exclusive"), source.get("threads")
     return {
-        "unlearn_gpu_reason": reasons.get("peak_gpu_mib", ""),
+        "unlearn_gpu_reason": record.gpu_reason,
         "unlearn_rss_reason": reasons.get("peak_rss_mib", ""),
         "rss_source": (memory.get("sources") or {}).get("rss", ""),
         "backend": str(source.get("backend") or ""),
