@@ -150,7 +150,7 @@ def test_what_the_settings_came_to_is_printed(command: Any, tmp_path: Path, dry:
     assert lines["datasets"] == "toy (1 of 100 nodes forgotten)"
     assert lines["models"] == "gcn"
     assert lines["methods"] == "retrain, sisa[num_shards=3], steady"
-    assert lines["repetitions"] == "4, 2; seed 7"
+    assert lines["repetitions"] == "2, numbered 4, 2; seed 7"
     assert lines["training"] == "2 epochs, lr 0.02, weight decay 0.0005, lockstep"
     assert lines["machine"].endswith(", threads 1")
     records = records_of(tmp_path / "out")
