@@ -56,6 +56,7 @@ everything() {
         --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
     audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$EXACT,$SHARDED,$NEWER" \
         --datasets cora,citeseer --repetitions 5
+    audit distance --methods "noop,$APPROXIMATE" --datasets pubmed
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 \
