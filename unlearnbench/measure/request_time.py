@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from unlearnbench.records import digits
+
 Phases = Iterable[Mapping[str, Any]]
 
 # The phases of a cell, one after the other, the second row once a request; all others are inside them.
@@ -19,8 +21,8 @@ CHARGED = ("unlearn", "state-first", "predict-first")
 # A call after the request that takes this share of the first training, and so many seconds, may be a training.
 LIKE_TRAINING = 0.5
 SHORTEST_TRAINING = 0.05
-# Records keep microseconds.
-ROUNDED = 0.5e-6
+# What rounding in a record may change.
+ROUNDED = 0.5 * 10.0**-digits.SECONDS
 
 
 def seconds_by_request(phases: Sequence[Mapping[str, Any]]) -> list[float | None]:

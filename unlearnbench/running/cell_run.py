@@ -27,7 +27,7 @@ from unlearnbench.protocol import Request, protocol
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
 from unlearnbench.running.learning_curves import Curves
-from unlearnbench.running.outcome import Outcome, RunContext
+from unlearnbench.running.outcome import Outcome
 from unlearnbench.task import Query, Task, View, make_query, surroundings
 from unlearnbench.unlearning import Unlearner
 from unlearnbench.unlearning.partitioning import check_kept_partition, partition_statistics
@@ -45,10 +45,10 @@ class CellRun:
     """
 
     def __init__(
-        self, cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome, curves: Curves
+        self, cell: Cell, data: protocol.RepetitionData, device: torch.device, outcome: Outcome, curves: Curves
     ) -> None:
-        self.data, self.context, self.outcome, self.curves = data, context, outcome, curves
-        self.meter, self.device = outcome.meter, context.device
+        self.data, self.device, self.outcome, self.curves = data, device, outcome, curves
+        self.meter = outcome.meter
         self.answers: Answers = {}
         self.counts: dict[str, int] = {}
         self.inputs = GuardedInputs()

@@ -81,7 +81,7 @@ def score_arrays(
 
 
 def _run(cell: Cell, data: protocol.RepetitionData, context: RunContext, outcome: Outcome, curves: Curves) -> str:
-    run = CellRun(cell, data, context, outcome, curves)
+    run = CellRun(cell, data, context.device, outcome, curves)
     run.train()
     for number, moment in enumerate(moments_after(len(data.requests))):
         run.serve(number, moment)

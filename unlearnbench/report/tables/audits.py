@@ -81,15 +81,11 @@ def audit_frame_of(
 ) -> pd.DataFrame:
     """Make the data frame of records at hand: see `load_audits`; `aliases` are as in `frame_of`."""
     records = [record for record in records if record.is_audit]
-    gates: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for one in sorted(records, key=lambda one: int(one.cell["repetition"])):
+    gates: dict[tuple[str, ...], dict[tuple[int, int], Mapping[str, Any]]] = {}
+    for one in records:
         if one.audit is not None and one.cell["audit"]["name"] == GATE:
-            gates.setdefault(_place(one), one.audit["details"])
-            gates.setdefault(_place(one)[:-1], one.audit["details"])
-    # The gate judges a measure on a dataset, model and request: that of another repetition stands for a missing one.
-    rows = [
-        row for record in records for row in _rows(record, gates.get(_place(record), gates.get(_place(record)[:-1])))
-    ]
+            gates.setdefault(_place(one), {}).setdefault(_unit(one), one.audit["details"])
+    rows = [row for record in records for row in _rows(record, _gate(gates.get(_place(record), {}), _unit(record)))]
     shown = distinguish({row["audit_config"]: row["audit"] for row in rows})
     for row in rows:
         row["audit"] = shown[row["audit_config"]]
@@ -221,7 +217,16 @@ def _placed(record: Record) -> dict[str, str]:
 
 
 def _place(record: Record) -> tuple[str, ...]:
-    return (*_placed(record).values(), f"{record.cell['seed']} {record.cell['repetition']}")
+    return tuple(_placed(record).values())
+
+
+def _unit(record: Record) -> tuple[int, int]:
+    return record.cell["repetition"], record.cell["seed"]
+
+
+def _gate(gates: Mapping[tuple[int, int], Mapping[str, Any]], unit: tuple[int, int]) -> Mapping[str, Any] | None:
+    """Find what judges the measures of a repetition: its own gate, or else that of the first; None without any."""
+    return gates[unit if unit in gates else min(gates)] if gates else None
 
 
 def _claim(claim: Mapping[str, str] | None) -> str:
