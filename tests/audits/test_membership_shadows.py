@@ -128,4 +128,39 @@ def test_cells_in_processes_of_their_own_share_the_pipelines_of_references(
     found = pipelines()
     monkeypatch.setattr(Subject, "fit", None)
     assert torch.equal(found.unlearned["own"], pipelines().unlearned["own"])
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".pt", ".pt"]
+    # Of each pipeline its network before the request, and what it answers.
+    assert [path.suffix for path in tmp_path.iterdir()] == [".pt"] * 4
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_methods_that_begin_with_the_network_of_retrain_train_it_once(
+    folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, made = training._train_all, []
+    monkeypatch.setattr(training, "_train_all", lambda *given: made.append(1) or original(*given))
+    memory = Memory(tmp_path if folder else None)
+
+    def pipelines(name: str, memory: Memory) -> Shadows:
+        subject = replace(toy_subject(name, ratio=0.2), memory=memory)
+        return run_shadows(subject, subject.cell.method, presence(subject, 16)[:2], View.SHARD)
+
+    for name, trained in (("scrub", 2), ("noop", 0), ("gif", 0), ("retrain", 2), ("sisa[num_shards=2]", None)):
+        before = len(made)
+        found = pipelines(name, Memory(tmp_path) if folder else memory)
+        assert trained is None or len(made) == before + trained
+        alone = pipelines(name, Memory())
+        for what in ("own", "neighbours"):
+            assert torch.equal(found.unlearned[what], alone.unlearned[what])
+            assert torch.equal(found.noop[what], alone.noop[what])
+
+
+def test_networks_of_a_place_are_released_when_the_next_one_is_asked_for() -> None:
+    memory, made = Memory(), []
+
+    def make() -> dict[str, torch.Tensor]:
+        made.append(1)
+        return {}
+
+    for place in ("one", "one", "two", "one"):
+        memory.get_network([place], "key", make)
+    assert len(made) == 3

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,14 +16,17 @@ from torch import Tensor
 
 from unlearnbench import seeds
 from unlearnbench.component import Spec, canonical_json
+from unlearnbench.gnn import train_networks
+from unlearnbench.gnn.trained import training_key
 from unlearnbench.graph import Graph, Split
 from unlearnbench.protocol import Request, protocol
 from unlearnbench.running.cell import Cell
 from unlearnbench.task import Query, Task, Training, View, make_query, surroundings
-from unlearnbench.unlearning import Unlearner
+from unlearnbench.unlearning import PostHoc, Unlearner
 
 Kept = TypeVar("Kept")
-Trained = MutableMapping[str, Mapping[str, Tensor]]
+State = Mapping[str, Tensor]
+Trained = MutableMapping[str, State]
 
 
 class Memory:
@@ -35,6 +38,8 @@ class Memory:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._held: dict[str, Any] = {}
+        self._networks: dict[str, State] = {}
+        self._place: Any = None
         self._folder = folder
 
     def get(self, key: Any, make: Callable[[], Kept]) -> Kept:
@@ -47,28 +52,37 @@ class Memory:
 
     def get_plain(self, key: Any, make: Callable[[], Kept]) -> Kept:
         """As `get`, for tensors in dicts and lists, which processes of the same run compute once for all of them."""
+        return self.get(key, lambda: self._read_or_make(key, make))
+
+    def get_network(self, place: Any, key: str, make: Callable[[], State]) -> State:
+        """As `get_plain`, for the parameters of a network; released when one is asked for in another place."""
+        if place != self._place:
+            self._networks.clear()
+            self._place = place
+        if key not in self._networks:
+            self._networks[key] = self._read_or_make(key, make)
+        return self._networks[key]
+
+    def _read_or_make(self, key: Any, make: Callable[[], Kept]) -> Kept:
         if self._folder is None:
-            return self.get(key, make)
+            return make()
         path = self._folder / f"{hashlib.sha256(canonical_json(key).encode()).hexdigest()}.pt"
-
-        def read_or_make() -> Kept:
-            if path.exists():
-                read: Kept = torch.load(path, weights_only=True)
-                return read
-            made = make()
-            # Another process may make it at the same time, with the same bits: the last one stays. Without room
-            # on the disk (torch raises a RuntimeError then) each makes its own.
-            part = path.with_suffix(f".{os.getpid()}")
-            with contextlib.suppress(OSError, RuntimeError):
-                torch.save(made, part)
-                os.replace(part, path)
-            return made
-
-        return self.get(key, read_or_make)
+        if path.exists():
+            read: Kept = torch.load(path, weights_only=True)
+            return read
+        made = make()
+        # Another process may make it at the same time, with the same bits: the last one stays. Without room
+        # on the disk (torch raises a RuntimeError then) each makes its own.
+        part = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError, RuntimeError):
+            torch.save(made, part)
+            os.replace(part, path)
+        return made
 
     def forget(self) -> None:
         """Release everything: the next cells have another graph or split."""
         self._held.clear()
+        self._networks.clear()
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +152,24 @@ class Subject:
         outside = surroundings(self.setting.graph, self.setting.unlabelled, self.device)
         how = training or cell.training
         return Task(self.train_graph, cell.model, how, self.device, seed, surroundings=outside, trained=trained)
+
+    def begun(self, method: Spec, task: Task) -> Task:
+        """Return the task with a trained network, if the method begins with the one that Retrain trains on it.
+
+        Post-hoc methods do. The network is trained once for all cells with this data, model, training and request.
+        """
+        # On CUDA the bits of a network depend on those trained with it.
+        begins_alike = issubclass(method.cls, PostHoc) or method.canonical() == self.reference.canonical()
+        if not begins_alike or task.device.type == "cuda":
+            return task
+        key = training_key(task, task.seen, 0, "member", {}, 0)
+        known = {} if task.trained is None else task.trained
+        if key not in known:
+            blank = replace(task, trained=None)
+            known[key] = self.memory.get_network(
+                self.place(), key, lambda: train_networks(blank, [blank.seen], [0]).state(0)
+            )
+        return replace(task, trained=known)
 
     def fit(self, method: Spec, task: Task) -> Unlearner:
         """Build and train a method."""

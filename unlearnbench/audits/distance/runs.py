@@ -63,7 +63,7 @@ def retrained_run(subject: Subject, method: Spec, run: int, view: View) -> Answe
     """Train a method on the retained nodes alone and predict, with seeds independent of `unlearned_run`'s."""
 
     def make() -> Answers:
-        retained = subject.task(run, WITHOUT).without(subject.request)
+        retained = subject.begun(method, subject.task(run, WITHOUT).without(subject.request))
         return _ask(subject, subject.fit(method, retained).predict, retained.graph.ids, view)
 
     return _kept(subject, method, [WITHOUT, method.canonical(), view.value, run], make)
@@ -82,7 +82,7 @@ def stacked(runs: Sequence[Answers]) -> Answers:
 
 
 def _unlearned_run(subject: Subject, method: Spec, run: int, view: View, trained: Trained | None) -> UnlearnedRun:
-    task = subject.task(run, trained=trained)
+    task = subject.begun(method, subject.task(run, trained=trained))
     everything, left = task.graph.ids, task.without(subject.request).graph.ids
     built = subject.fit(method, task)
     near = {group: ids for group, ids in groups_of(subject).items() if group in (FORGOTTEN, TEST)}

@@ -131,7 +131,7 @@ def _run(
     present = present.to(ids.device)
     task = subject.task(number, SIDE, trained=trained)
     retained = task.without(subject.request).graph.ids
-    task = task.without(Request(ids[~present]))
+    task = subject.begun(method, task.without(Request(ids[~present])))
     built = subject.fit(method, task)
     before: Confidences = {}
     if noop:

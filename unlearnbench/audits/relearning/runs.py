@@ -81,7 +81,7 @@ def unlearned_run(subject: Subject, method: Spec, run: int, recipe: Recipe, know
     known = known or Known()
 
     def make() -> UnlearnedRun:
-        task = subject.task(run, trained=known.trained)
+        task = subject.begun(method, subject.task(run, trained=known.trained))
         built = subject.fit(method, task)
         original, before = dict(built.state()), built.kept().get("partition")
         subject.forget(built, task)
@@ -139,7 +139,8 @@ def retrained_run(
 
     def make() -> Curves:
         task, ids = subject.task(run, side, trained=known.trained), subject.request.ids
-        built = subject.fit(method, replace(task.without(subject.request), given=of.kept))
+        left = replace(task.without(subject.request), given=of.kept)
+        built = subject.fit(method, subject.begun(method, left))
         networks = networks_of(built.state(), task, of.shards)
         return known.relearn(networks, _graphs(task, of.before, of.shards), ids, recipe)
 
