@@ -43,15 +43,27 @@ def test_digests_of_older_records_are_those_of_newer_ones() -> None:
 
 def test_the_reason_of_every_record_of_a_cpu_is_left_out_and_others_stay() -> None:
     reasons = {"peak_gpu_mib": "computed on cpu", "peak_rss_mib": "hidden", "seconds_per_shard": "in lockstep"}
-    provenance = {"machine": "m-0001", "readings": {"sources": {"gpu": "none"}, "reasons": reasons}}
+    readings = {"sources": {"gpu": "none"}, "reasons": reasons}
+    provenance = {"machine": "m-0001", "load": [0.12345, None], "other_cores": 2 / 3, "readings": readings}
     kept = kept_of_provenance(provenance)
     assert kept["readings"] == {
         "sources": {"gpu": "none"},
-        "reasons": {"peak_rss_mib": "hidden", "seconds_per_shard": "in lockstep"},
+        "reasons": {"peak_rss_mib": "hidden"},
     }
+    assert (kept["load"], kept["other_cores"]) == ([0.123, None], 0.667)
     assert kept_of_provenance(kept) == kept
     for odd in ({}, {"readings": None}, {"readings": {"reasons": None}}):
         assert kept_of_provenance(odd) == odd
+
+
+def test_what_a_score_has_not_is_left_out() -> None:
+    score = {"measure": "auc", "where": "", "value": None, "low": None, "controls": {}, "note": "", "runs": 0, "p": 0.0}
+    kept = {"measure": "auc", "value": None, "runs": 0, "p": 0.0}
+    assert kept_of_audit({"verdict": "v", "scores": [score], "notes": []}) == {
+        "verdict": "v",
+        "scores": [kept],
+        "notes": [],
+    }
 
 
 @pytest.mark.parametrize(("given_value", "kept"), [(1234567.0, 1234570.0), (0.000123456789, 0.000123457), (7, 7)])

@@ -132,7 +132,7 @@ def no_phase(plain: Plain) -> None:
 
 
 def note(text: str) -> Forgery:
-    return forged(lambda plain: plain["notes"].append(text))
+    return forged(lambda plain: plain.setdefault("notes", []).append(text))
 
 
 def arrays(change: Callable[[dict[str, Any]], None], digest: bool = False) -> Forgery:

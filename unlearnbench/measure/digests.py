@@ -48,7 +48,7 @@ def predictions_digest(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     for name in names:
         values = np.ascontiguousarray(arrays[name], dtype="<f4")
         digest.update(f"{name} {values.shape}\0".encode() + values.tobytes())
-    return digest.hexdigest() if names else None
+    return digest.hexdigest()[: digits.DIGEST] if names else None
 
 
 def is_finite(state: Mapping[str, Tensor]) -> bool:

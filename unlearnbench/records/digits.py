@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+NOTHING: tuple[Any, ...] = (None, "", [], {})
+"""What a part of a record is left out for."""
+
 SECONDS = 6
 """Decimals: no clock is better than a microsecond."""
 MIB = 3
@@ -14,10 +17,14 @@ METRIC = 10
 AUDIT = 6
 """Significant digits: intervals leave three."""
 DIGEST = 16
-"""Hexadecimal digits of a digest of parameters: 64 bits tell the networks of all records apart."""
+"""Hexadecimal digits of a digest of parameters or predictions: 64 bits tell those of all records apart."""
+LOAD = 3
+"""Decimals of a load average and of the number of busy cores."""
 
 ON_CPU = "computed on cpu"
 """Why a record has no memory of a GPU, which its cell says already."""
+PER_SHARD = "seconds_per_shard"
+"""What older records say they lack where `one_by_one` of their training is false."""
 
 
 def kept_of_phase(phase: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def kept_of_phase(phase: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kept_of_metrics(value: Any) -> Any:
-    """Round the metrics of a record, by view and moment."""
+    """Round the metrics of a record, by view and moment, or the statistics of its partition."""
     return _rounded(value, METRIC)
 
 
@@ -46,22 +53,38 @@ def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
         for moment in ("before", "after")
         if moment in digests
     }
-    return {**digests, **shortened}
+    kept: dict[str, Any] = _rounded({**digests, **shortened}, METRIC)
+    return kept
 
 
 def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the reason that all records made on a CPU would repeat for every reading of a GPU."""
-    readings = provenance.get("readings") or {}
+    """Round the load; leave out the reasons that a record's cell says already."""
+    kept = dict(provenance)
+    if isinstance(kept.get("load"), list):
+        kept["load"] = [_fixed(value) for value in kept["load"]]
+    if "other_cores" in kept:
+        kept["other_cores"] = _fixed(kept["other_cores"])
+    readings = kept.get("readings") or {}
     reasons = readings.get("reasons")
-    if not isinstance(reasons, Mapping) or ON_CPU not in reasons.values():
-        return dict(provenance)
-    others = {name: reason for name, reason in reasons.items() if reason != ON_CPU}
-    return {**provenance, "readings": {**readings, "reasons": others}}
+    if isinstance(reasons, Mapping):
+        others = {name: reason for name, reason in reasons.items() if reason != ON_CPU and name != PER_SHARD}
+        kept["readings"] = {**readings, "reasons": others}
+    return kept
 
 
-def kept_of_audit(value: Any) -> Any:
-    """Round every number in what an audit found."""
-    return _rounded(value, AUDIT)
+def kept_of_audit(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """Round every number in what an audit found; leave out what a score has not."""
+    kept: dict[str, Any] = _rounded(dict(audit), AUDIT)
+    if isinstance(kept.get("scores"), list):
+        kept["scores"] = [
+            {name: value for name, value in score.items() if name == "value" or value not in NOTHING}
+            for score in kept["scores"]
+        ]
+    return kept
+
+
+def _fixed(value: Any) -> Any:
+    return round(value, LOAD) if isinstance(value, float) else value
 
 
 def _rounded(value: Any, digits: int) -> Any:

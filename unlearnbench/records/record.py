@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.records.digits import (
+    DIGEST,
+    NOTHING,
     ON_CPU,
     SECONDS,
     kept_of_audit,
@@ -100,7 +102,7 @@ class Record(BaseModel):
     partition: Partition | None = Field(default=None, description="Statistics of the partition, if there is one.")
     digests: Digests = Field(default_factory=dict, description="Digests of the deployed parameters, 64 bits each.")
     predictions_digest: str | None = Field(
-        default=None, description="SHA-256 of the stored predictions; absent in old records and where there are none."
+        default=None, description="64 bits of the SHA-256 of the stored predictions; absent where there are none."
     )
     audit: Audit | None = Field(
         default=None,
@@ -145,10 +147,20 @@ class Record(BaseModel):
     def _shorten_digests(cls, digests: Digests) -> Digests:
         return kept_of_digests(digests)
 
+    @field_validator("predictions_digest")
+    @classmethod
+    def _shorten_digest(cls, digest: str | None) -> str | None:
+        return None if digest is None else digest[:DIGEST]
+
+    @field_validator("partition")
+    @classmethod
+    def _round_partition(cls, partition: Partition | None) -> Partition | None:
+        return cast(Partition | None, kept_of_metrics(partition))
+
     @field_validator("audit")
     @classmethod
     def _round_audit(cls, audit: Audit | None) -> Audit | None:
-        return cast(Audit | None, kept_of_audit(audit))
+        return None if audit is None else kept_of_audit(audit)
 
     @field_validator("provenance")
     @classmethod
@@ -204,9 +216,9 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
-        for name in ("audit", "predictions_digest", "alias"):
-            if plain[name] in (None, ""):
-                del plain[name]
+        # Empty parts take their defaults again when they are read.
+        needed = {name for name, field in Record.model_fields.items() if field.is_required()}
+        plain = {name: value for name, value in plain.items() if name in needed or value not in NOTHING}
         plain["checksum"] = _checksum(plain)
         return _lines(plain)
 

@@ -131,7 +131,7 @@ def measured(
         "load": [load.start, load.end],
         "other_cores": load.other_cores,
         "exclusive": backend == SERIAL and load.is_exclusive(),
-        "readings": {"sources": outcome.meter.sources, "reasons": {**outcome.meter.reasons, **_unread(cell)}},
+        "readings": {"sources": outcome.meter.sources, "reasons": dict(outcome.meter.reasons)},
     }
     if not context.is_timed:
         outcome.notes.append("Callbacks were made while it was timed (on_phase, on_epoch): it gives no times.")
@@ -175,9 +175,3 @@ def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
         **context.torch_settings(),
     }
     return CellCheckpoints(unfinished_folder(context.unfinished, context.machine, cell.key), facts, store)
-
-
-def _unread(cell: Cell) -> dict[str, str]:
-    if cell.training.one_by_one:
-        return {}
-    return {"seconds_per_shard": "members were trained in lockstep; --train one-by-one times each"}

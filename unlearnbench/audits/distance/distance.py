@@ -162,7 +162,7 @@ class Distance(Audit):
             controls["own pipeline without the request"] = one.ideal
         return Score(
             measure=measure,
-            where=f"{group}, {floor}",
+            where=_where(group, floor),
             value=one.value,
             floor=one.method.energy.second,
             controls=controls,
@@ -176,22 +176,15 @@ class Distance(Audit):
     def _details(
         self, groups: dict[str, int], floors: list[str], comparisons: Mapping[Key, Comparison]
     ) -> dict[str, Any]:
+        # What the scores do not say.
         rows = [
             {
                 "measure": measure,
-                "group": group,
-                "floor": floor,
-                "value": one.value,
+                "where": _where(group, floor),
                 "across": one.method.energy.across,
                 "within": one.method.energy.first,
-                "retrained": one.method.energy.second,
-                "p": one.method.p,
                 "p_holm": one.p_holm,
-                "noop": one.control,
                 "noop_p": one.noop.p,
-                "own_pipeline": one.ideal,
-                "effect": one.effect,
-                "state": one.state,
             }
             for (measure, group, floor), one in comparisons.items()
         ]
@@ -236,6 +229,10 @@ def verdict(comparisons: Mapping[Key, Comparison]) -> str:
         return "differs"
     primary = comparisons[PRIMARY]
     return "as retrained" if primary.state == VALID and primary.method.p is not None else CANNOT_TELL
+
+
+def _where(group: str, floor: str) -> str:
+    return f"{group}, {floor}"
 
 
 def _statistic(test: Permutation) -> float | None:

@@ -101,7 +101,12 @@ class Membership(Audit):
             "gate": gates,
             "detectable_area": power,
             "largest_epsilon_bound": certified,
-            "attacks": {label: {one: _plain(result[one]) for one in ATTACKERS} for label, result in attacked.items()},
+            # Retrain's record has those of Retrain and of the controls.
+            "attacks": {
+                label: {one: _plain(result[one]) for one in ATTACKERS}
+                for label, result in attacked.items()
+                if subject.is_of_reference or label in (BEFORE, method.label)
+            },
         }
         arrays = {
             "membership/present": present.numpy(),

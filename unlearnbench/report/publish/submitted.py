@@ -125,7 +125,7 @@ class _Phase(_Strict):
 
 class _Readings(_Strict):
     sources: dict[Name, Name]
-    reasons: dict[Annotated[str, _matching(r"seconds_per_shard|[a-z_]+_mib")], Line]
+    reasons: dict[Annotated[str, _matching(r"[a-z_]+_mib")], Line]
 
 
 class _Worker(_Strict):
@@ -206,7 +206,7 @@ class _Outcome(_Strict):
     claim: _Claim | None
     partition: _Partition | None
     digests: _Digests | dict[str, None]
-    predictions_digest: Sha256 | None = None
+    predictions_digest: Digest | None = None
     audit: dict[str, Any] | None = None
 
 
