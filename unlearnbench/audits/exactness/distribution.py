@@ -12,18 +12,21 @@ from unlearnbench import seeds
 from unlearnbench.audits.base import Score
 from unlearnbench.audits.exactness.trials import Trials
 from unlearnbench.audits.exactness.verdicts import APPROXIMATE, CANNOT_TELL, NONE
-from unlearnbench.audits.subject import RetainedQuery
+from unlearnbench.audits.subject import RetainedQuery, Trained
 from unlearnbench.statistics import energy
-from unlearnbench.task import Query
+from unlearnbench.task import Query, Task
 from unlearnbench.unlearning import Unlearner
 
 LEVEL = 0.05
+# Sides of the comparison, whose seeds are independent: told to forget D, or never trained on it.
+TOLD, NEVER = "told", "never"
 
 
 def by_distribution(trials: Trials, runs: int, permutations: int) -> tuple[str, Sequence[Score], list[str]]:
     """(d) Test over many seeds whether predictions on D are nearer to retrained models' than those of `noop`."""
-    retrained_answers = trials.apart(_retrained_answers, runs)
-    answers = [*trials.apart(_answers_before_and_after, runs), retrained_answers]
+    told, never = ([_known(trials, run, side) for run in range(runs)] for side in (TOLD, NEVER))
+    retrained_answers = trials.apart(_retrained_answers, never)
+    answers = [*trials.apart(_answers_before_and_after, told), retrained_answers]
     table = torch.stack([answer for side in answers for answer in side]).double().exp().numpy()
     if not np.isfinite(table).all():
         return CANNOT_TELL, (), ["Some of its answers are not finite."]
@@ -55,20 +58,30 @@ def _answer(method: Unlearner, query: Query) -> torch.Tensor:
     return method.predict(query).detach().cpu()
 
 
-def _retrained_answers(trials: Trials, runs: int) -> list[torch.Tensor]:
+def _task(trials: Trials, run: int, side: str) -> Task:
+    task = trials.task(run=run, side=side)
+    return task if side == TOLD else replace(task, graph=trials.retained)
+
+
+def _known(trials: Trials, run: int, side: str) -> Trained | None:
+    """Return the network that a method begins with, if it is Retrain's: cells share it."""
+    return trials.subject.begun(trials.method, _task(trials, run, side)).trained
+
+
+def _retrained_answers(trials: Trials, known: Sequence[Trained | None]) -> list[torch.Tensor]:
     query, answers = trials.queries[trials.about], []
-    for run in range(runs):
-        task = replace(trials.task(run=run, side="never"), graph=trials.retained)
+    for run, trained in enumerate(known):
+        task = replace(_task(trials, run, NEVER), trained=trained)
         answers.append(_answer(trials.subject.fit(trials.method, task), query))
     return answers
 
 
-def _answers_before_and_after(trials: Trials, runs: int) -> list[list[torch.Tensor]]:
+def _answers_before_and_after(trials: Trials, known: Sequence[Trained | None]) -> list[list[torch.Tensor]]:
     query = trials.queries[trials.about]
     noop = RetainedQuery(query.targets, query.view, query.graph, query.retained)
     after, before = [], []
-    for run in range(runs):
-        task = trials.task(run=run, side="told")
+    for run, trained in enumerate(known):
+        task = replace(_task(trials, run, TOLD), trained=trained)
         method = trials.subject.fit(trials.method, task)
         before.append(_answer(method, noop))
         trials.subject.forget(method, task)
