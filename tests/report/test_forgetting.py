@@ -63,6 +63,21 @@ def test_what_is_missing_is_empty_and_what_is_no_evidence_is_no_number() -> None
         assert unsure[f"{name}_n"] == 0
 
 
+def test_a_verdict_stands_with_its_counts_and_the_mean_distance_behind_it() -> None:
+    def judged(repetition: int, verdict: str, **score: Any) -> Record:
+        one = audited("exactness", "gif", verdict, [{"measure": "energy", "where": "forgotten", **score}])
+        return one.model_copy(update={"cell": {**one.cell, "repetition": repetition}, "key": f"{repetition:064x}"})
+
+    records = [judged(0, "approximate", value=0.4, effect=0.5, state="valid")]
+    records += [judged(1, "none", value=0.9, effect=1.0, state="valid")]
+    records += [judged(2, "cannot tell", value=0.1, effect=7.0, state="cannot tell")]
+    (table,) = build_tables(frame_of([]), "forgetting", audits=audit_frame_of(records))
+    verdict = "approximate (1), none (1), cannot tell (1)"
+    assert table.shown.iloc[0]["exactness"] == f"{verdict}, 0.75"
+    found = table.data.iloc[0]
+    assert (found["exactness"], found["exactness_effect"], found["exactness_n"]) == (verdict, 0.75, 3)
+
+
 def test_a_distance_without_the_gate_says_so() -> None:
     score = {"measure": "js", "where": "forgotten, own", "value": 0.1, "effect": 0.4, "state": "valid"}
     (table,) = build_tables(

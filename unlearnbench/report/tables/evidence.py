@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,7 @@ from unlearnbench.report.frame.plain_rows import Row
 from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.tables.audits import joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
+from unlearnbench.report.tables.formatting import hundredths
 from unlearnbench.statistics import corrected_paired_t
 
 CANNOT_TELL, NO_GATE, OLDER = "cannot tell", "no gate", "older attack"
@@ -64,7 +66,8 @@ EVIDENCE = (
     Evidence(
         "exactness",
         "exactness",
-        "the verdict of the audit exactness, by bits: is the model what it would be had the data never been there?",
+        "the verdict of the audit exactness, by bits: is the model what it would be had the data never been there? The"
+        " number: how far predictions for the forgotten nodes are from retrained ones; 1 is as far as untouched.",
         "exactness",
     ),
     DISTANCE,
@@ -119,7 +122,10 @@ EVIDENCE = (
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One cell: its text, the number behind it, and the records of the audit that it is made of."""
+    """One cell: its text, the number behind it, and the records of the audit that it is made of.
+
+    `state` says how far the number can be trusted; in the column of a verdict it is the verdict.
+    """
 
     text: str = ""
     value: float | None = None
@@ -202,7 +208,10 @@ def _record(row: Row) -> tuple[str, str, str]:
 def _audited(column: Evidence, records: Sequence[Row], rows: Sequence[Row]) -> Cell:
     verdict = joined(record["verdict"] for record in records)
     if not column.measure:
-        return Cell(verdict, n=len(records), records=records)
+        effects = [row["effect"] for row in rows if not pd.isna(row["effect"]) and row["state"] != CANNOT_TELL]
+        effect = fmean(effects) if effects else None
+        text = verdict if effect is None else f"{verdict}, {hundredths(effect)}"
+        return Cell(text, effect, n=len(records), state=verdict, records=records)
     measured = [row for row in rows if row["measure"] == column.measure]
     there = {row["where"] for row in measured}
     place = next((one for one in (*column.where, *column.older) if one in there), None)

@@ -167,7 +167,7 @@ def _sentence(place: Place, config: str) -> str:
         return ""
     cells = dict(zip((head.name for head in place.heads()), place.rows[config], strict=True))
     gained = {} if place.runs is None else gains(place.runs)
-    verdict, distance = cells["exactness"].text, cells[DISTANCE.name].value
+    verdict, distance = cells["exactness"].state, cells[DISTANCE.name].value
     ratio = cells["times_retrain"].value
     return sentence(place.names[config], verdict, distance, gained.get(config), place.metric, ratio)
 
@@ -182,7 +182,7 @@ def _run_of(audits: pd.DataFrame) -> str:
 
 def _raw(head: Head, cell: Cell) -> dict[str, Any]:
     if head.name == "exactness":
-        return {head.name: cell.text, f"{head.name}_n": cell.n}
+        return {head.name: cell.state, f"{head.name}_effect": cell.value, f"{head.name}_n": cell.n}
     more = {name: getattr(cell, name) for name in ("low", "high", "n", "state")}
     return {head.name: cell.value, **{f"{head.name}_{name}": value for name, value in more.items()}}
 
