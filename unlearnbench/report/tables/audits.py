@@ -19,6 +19,7 @@ from unlearnbench.report.frame.names import shown_forget, shown_method, shown_pr
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
+from unlearnbench.report.tables.mean_scores import mean_scores
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
@@ -27,6 +28,10 @@ GATE = "controls"
 GATED = ("distance",)
 LEAKAGE, PER_TARGET = "partition-leakage", "per target"
 OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
+MEANS = (
+    "n: how many requests give a number that says something, and of how many; means are of these, or of all where it is"
+    " 0, intervals Student's. The CSV has each request."
+)
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")
 NAMES = ("label", "alias")
@@ -115,28 +120,37 @@ def _verdicts(part: pd.DataFrame) -> Table:
     for method, of_method in rows_by(results, "method", ["audit", "claim", "verdict"]).items():
         verdicts = {audit: joined(row["verdict"] for row in of_method if row["audit"] == audit) for audit in audits}
         shown.append({"method": method, "claim": joined(row["claim"] for row in of_method), **verdicts})
-    notes = [f"{row['audit']}, {row['method']}: {row['notes']}" for row in rows if row["notes"]]
+    said: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        said.setdefault((row["audit"], row["method"]), set()).add(row["notes"])
+    # What is said of one request among several is in the CSV.
+    common = [(*of, texts.pop()) for of, texts in said.items() if len(texts) == 1]
+    notes: list[str] = [f"{audit}, {method}: {text}" for audit, method, text in common if text]
     notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
 
 
 def _scores(audit: str, part: pd.DataFrame) -> Table:
-    shown = pd.DataFrame({"method": part["method"].astype(str)})
-    if part["repetition"].nunique() > 1:
-        shown["repetition"] = part["repetition"].astype(str)
-    shown["measure"], shown["where"] = part["measure"], part["where"]
-    rows = plain_rows(part)
-    shown["value"] = [with_interval(row) for row in rows]
-    for column in ("floor", "noop", "effect", "p"):
-        if part[column].notna().any():
-            shown[column] = [_number(value, column) for value in part[column]]
-    if part["runs"].notna().any():
-        shown["runs"] = ["" if pd.isna(value) else str(int(value)) for value in part["runs"]]
-    if (part["state"] != "").any():
-        shown["state"] = part["state"]
-    texts = (f"{row['where']}, {row['measure']}: {row['note']}" for row in rows if row["note"])
+    several = part["repetition"].nunique() > 1
+    every = plain_rows(part)
+    rows = mean_scores(every) if several else every
+    columns: dict[str, list[str]] = {name: [str(row[name]) for row in rows] for name in ("method", "measure", "where")}
+    columns["value"] = [with_interval(row) for row in rows]
+    for name in ("floor", "noop", "effect") if several else ("floor", "noop", "effect", "p"):
+        if any(not pd.isna(row[name]) for row in rows):
+            columns[name] = [_number(row[name], name) for row in rows]
+    if any(not pd.isna(row["runs"]) for row in rows) and not several:
+        columns["runs"] = ["" if pd.isna(row["runs"]) else str(int(row["runs"])) for row in rows]
+    if several:
+        columns["n"] = [row["n"] for row in rows]
+    # What is no evidence does not count in `n`.
+    if any(row["state"] == "no gate" if several else row["state"] for row in rows):
+        columns["state"] = [row["state"] for row in rows]
+    shown = pd.DataFrame(columns)
+    texts = (f"{row['where']}, {row['measure']}: {row['note']}" for row in every if row["note"])
     old = [OLDER_ATTACK] if audit.partition(" ")[0] == LEAKAGE and PER_TARGET not in set(part["where"]) else []
-    notes = (*_meaning(shown, audit), *old, *dict.fromkeys(texts))
+    means = [MEANS] if several else []
+    notes = (*_meaning(shown, audit), *means, *old, *dict.fromkeys(texts))
     return Table("audits", f"Audit {audit}: {place_name(part)}.", shown, raw(part), notes)
 
 

@@ -22,9 +22,10 @@ from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.tables.audits import joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.report.tables.formatting import hundredths
+from unlearnbench.report.tables.mean_scores import CANNOT_TELL
 from unlearnbench.statistics import corrected_paired_t
 
-CANNOT_TELL, NO_GATE, OLDER = "cannot tell", "no gate", "older attack"
+NO_GATE, OLDER = "no gate", "older attack"
 
 
 @dataclass(frozen=True)
