@@ -27,10 +27,17 @@ PER_SHARD = "seconds_per_shard"
 """What older records say they lack where `one_by_one` of their training is false."""
 
 
+def kept_of_seconds(seconds: float) -> float:
+    """Round a time."""
+    return round(seconds, SECONDS)
+
+
 def kept_of_phase(phase: Mapping[str, Any]) -> dict[str, Any]:
     """Round a phase; leave out what could not be measured, and memory at the start where no more was needed later."""
     known = {
-        name: round(value, MIB if name.endswith("_mib") else SECONDS) if isinstance(value, float) else value
+        name: (round(value, MIB) if name.endswith("_mib") else kept_of_seconds(value))
+        if isinstance(value, float)
+        else value
         for name, value in phase.items()
         if value is not None or name == "seconds"
     }
@@ -46,10 +53,15 @@ def kept_of_metrics(value: Any) -> Any:
     return _rounded(value, METRIC)
 
 
+def kept_of_digest(digest: str) -> str:
+    """Shorten a digest, which is longer in older records."""
+    return digest[:DIGEST]
+
+
 def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """Shorten the digests of parameters, which are twice as long in older records."""
+    """Shorten the digests of parameters."""
     shortened = {
-        moment: {name: digest[:DIGEST] for name, digest in digests[moment].items()}
+        moment: {name: kept_of_digest(digest) for name, digest in digests[moment].items()}
         for moment in ("before", "after")
         if moment in digests
     }

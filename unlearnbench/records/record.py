@@ -8,23 +8,32 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
 from unlearnbench.records.digits import (
-    DIGEST,
     NOTHING,
     ON_CPU,
-    SECONDS,
     kept_of_audit,
+    kept_of_digest,
     kept_of_digests,
     kept_of_metrics,
     kept_of_phase,
     kept_of_provenance,
+    kept_of_seconds,
 )
 from unlearnbench.records.shapes import (
     Audit,
@@ -84,31 +93,37 @@ class Record(BaseModel):
         default_factory=list,
         description="Each request: digest, count, file; of a stream also its counts, and the sizes of shards after it.",
     )
-    metrics: Metrics = Field(
+    metrics: Annotated[Metrics, AfterValidator(kept_of_metrics)] = Field(
         default_factory=dict,
         description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh), ten digits.",
     )
-    phases: list[Phase] = Field(
+    phases: list[Annotated[Phase, AfterValidator(kept_of_phase)]] = Field(
         default_factory=list,
         description="Times in seconds, six decimals; memory in MiB, three, its start only where it is below the peak.",
     )
-    unlearn_seconds: Number | None = Field(
+    unlearn_seconds: Annotated[Number, AfterValidator(kept_of_seconds)] | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
     )
     counts: dict[str, Count | Number | None] = Field(
         default_factory=dict, description="shards_hit, node_epochs, steps of the request; fit_... of what came before."
     )
     claim: Claim | None = Field(default=None, description="What the method says of its forgetting, and why.")
-    partition: Partition | None = Field(default=None, description="Statistics of the partition, if there is one.")
-    digests: Digests = Field(default_factory=dict, description="Digests of the deployed parameters, 64 bits each.")
-    predictions_digest: str | None = Field(
+    partition: Annotated[Partition, AfterValidator(kept_of_metrics)] | None = Field(
+        default=None, description="Statistics of the partition, if there is one."
+    )
+    digests: Annotated[Digests, AfterValidator(kept_of_digests)] = Field(
+        default_factory=dict, description="Digests of the deployed parameters, 64 bits each."
+    )
+    predictions_digest: Annotated[str, AfterValidator(kept_of_digest)] | None = Field(
         default=None, description="64 bits of the SHA-256 of the stored predictions; absent where there are none."
     )
-    audit: Audit | None = Field(
+    audit: Annotated[Audit, AfterValidator(kept_of_audit)] | None = Field(
         default=None,
         description="What an audit found, to six digits: verdict, scores, details, notes; only in its record.",
     )
-    provenance: Provenance = Field(description="Packages, plugins, git, start, threads, backend, load, machine.")
+    provenance: Annotated[Provenance, AfterValidator(kept_of_provenance)] = Field(
+        description="Packages, plugins, git, start, threads, backend, load, machine."
+    )
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
     notes: list[str] = Field(default_factory=list, description="What a reader of the record should know.")
 
@@ -131,46 +146,6 @@ class Record(BaseModel):
         if not KEY.fullmatch(key):
             raise ValueError("a key is 8 to 64 hexadecimal digits")
         return key
-
-    @field_validator("phases")
-    @classmethod
-    def _round_phases(cls, phases: list[Phase]) -> list[Phase]:
-        return [cast(Phase, kept_of_phase(phase)) for phase in phases]
-
-    @field_validator("metrics")
-    @classmethod
-    def _round_metrics(cls, metrics: Metrics) -> Metrics:
-        return cast(Metrics, kept_of_metrics(metrics))
-
-    @field_validator("digests")
-    @classmethod
-    def _shorten_digests(cls, digests: Digests) -> Digests:
-        return kept_of_digests(digests)
-
-    @field_validator("predictions_digest")
-    @classmethod
-    def _shorten_digest(cls, digest: str | None) -> str | None:
-        return None if digest is None else digest[:DIGEST]
-
-    @field_validator("partition")
-    @classmethod
-    def _round_partition(cls, partition: Partition | None) -> Partition | None:
-        return cast(Partition | None, kept_of_metrics(partition))
-
-    @field_validator("audit")
-    @classmethod
-    def _round_audit(cls, audit: Audit | None) -> Audit | None:
-        return None if audit is None else kept_of_audit(audit)
-
-    @field_validator("provenance")
-    @classmethod
-    def _shorten_provenance(cls, provenance: Provenance) -> Provenance:
-        return kept_of_provenance(provenance)
-
-    @field_validator("unlearn_seconds")
-    @classmethod
-    def _round_seconds(cls, seconds: float | None) -> float | None:
-        return None if seconds is None else round(seconds, SECONDS)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Record:
