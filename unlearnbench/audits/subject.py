@@ -220,7 +220,7 @@ class Subject:
     def remembered_plain(self, what: Any, make: Callable[[], Kept]) -> Kept:
         """As `remembered`, for tensors in dicts and lists that cells in processes of their own share too.
 
-        Only for what no audited method computes: Retrain and the controls.
+        Only for what no audited method computes, Retrain and the controls, or what its key describes to the bit.
         """
         return self.memory.get_plain([self.place(), what], make)
 

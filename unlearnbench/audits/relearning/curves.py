@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unlearnbench.audits.subject import Trained
+from unlearnbench.audits.subject import Memory, Trained
 from unlearnbench.gnn import Networks
 from unlearnbench.graph import Graph
 from unlearnbench.graph.digest import update
@@ -62,11 +63,13 @@ class Known:
 
     Args:
         trained: As in `Task`.
-        curves: Curves by the digest of all that they depend on.
+        remember: Returns the value of a key, or makes it: loss and accuracy, by the digest of what they depend on.
     """
 
     trained: Trained = field(default_factory=dict)
-    curves: dict[str, Curves] = field(default_factory=dict)
+    remember: Callable[[Any, Callable[[], list[Tensor]]], list[Tensor]] = field(
+        default_factory=lambda: Memory().get_plain
+    )
 
     def relearn(self, networks: Networks, graphs: Sequence[Graph], ids: Tensor, recipe: Recipe) -> Curves:
         """Relearn as the function `relearn` does, unless it is known what comes of it."""
@@ -77,15 +80,12 @@ class Known:
             update(digest, graph.edge_index)
             for name, value in sorted(networks.state(number).items()):
                 update(digest, value, name)
-        key = digest.hexdigest()
-        if key not in self.curves:
-            self.curves[key] = relearn(networks, graphs, ids, recipe)
-        return self.curves[key]
 
-    def clear(self) -> None:
-        """Release everything."""
-        self.trained.clear()
-        self.curves.clear()
+        def make() -> list[Tensor]:
+            curves = relearn(networks, graphs, ids, recipe)
+            return [curves.loss, curves.accuracy]
+
+        return Curves(*self.remember(["curves", digest.hexdigest()], make))
 
 
 def relearn(networks: Networks, graphs: Sequence[Graph], ids: Tensor, recipe: Recipe) -> Curves:

@@ -73,7 +73,7 @@ class Relearning(Audit):
 
     def examine(self, subject: Subject) -> Finding:
         """Train, unlearn, relearn and compare."""
-        known = [Known() for _ in range(self.params.runs)]
+        known = [Known(remember=subject.remembered_plain) for _ in range(self.params.runs)]
         try:
             runs, sides = self._sides(subject, known)
         except NoNetworksError as error:
@@ -117,7 +117,7 @@ class Relearning(Audit):
                 sides[side].append(retrained_run(subject, method, number, seed, self._recipe, run, of_run))
             # Only Retrain's networks are of use to the controls.
             if not subject.is_of_reference:
-                of_run.clear()
+                of_run.trained.clear()
         return runs, sides
 
     @property
