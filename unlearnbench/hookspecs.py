@@ -91,5 +91,13 @@ KINDS = {
 }
 """Kinds of components, each with the hook that announces it."""
 
+METHOD = "method"
+
+
+def shown_kind(kind: str) -> str:
+    """Return what users call a kind: an unlearner with its parameters is a method."""
+    return METHOD if kind == "unlearner" else kind
+
+
 HOOKS = {**KINDS, "table": "register_tables", "experiment": "register_experiments"}
 """Everything that can be announced, each kind with its hook."""

@@ -70,7 +70,7 @@ def test_ls_of_an_unknown_kind(command: Any) -> None:
 def test_show_gives_parameters_of_all_parts_with_their_values(command: Any) -> None:
     told = command("show", "sharded[num_shards=3,partitioner=bekm[slack=0.25]]")
     assert told.code == 0
-    assert told.out.startswith("sharded, unlearner, version 1, from unlearnbench\n")
+    assert told.out.startswith("sharded, method, version 1, from unlearnbench\n")
     lines = [line.split("    ")[0].strip() for line in told.out.splitlines() if " = " in line]
     assert "num_shards = 3" in told.out
     assert "partitioner = bekm" in told.out
@@ -101,7 +101,7 @@ def test_show_unknown_and_of_two_kinds(command: Any, install: Write) -> None:
     assert told.code == 2
     assert "--kind" in told.err
     assert command("show", "steady", "--kind", "metric").out.startswith("steady, metric, version 1, from ub-same")
-    assert command("show", "steady", "--kind", "method").out.startswith("steady, unlearner, version 1, from ub-toys")
+    assert command("show", "steady", "--kind", "method").out.startswith("steady, method, version 1, from ub-toys")
     assert command("show", "steady", "--kind", "metrc").code == 2
 
 

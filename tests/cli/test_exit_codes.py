@@ -110,8 +110,8 @@ def test_every_outcome_has_its_place_in_the_summary(
     ("arguments", "said"),
     [
         ((), ("No method is named", "unlearnbench ls method")),
-        (("-m", "retrian"), ("Unknown unlearner 'retrian'", "Did you mean retrain", "unlearnbench ls unlearner")),
-        (("-m", "steady,retrian"), ("Unknown unlearner 'retrian'",)),
+        (("-m", "retrian"), ("Unknown method 'retrian'", "Did you mean retrain", "unlearnbench ls method")),
+        (("-m", "steady,retrian"), ("Unknown method 'retrian'",)),
         (
             ("-m", "sisa,sharded[partitioner=hsah]"),
             ("Unknown partitioner 'hsah'", "hash", "unlearnbench ls partitioner"),
@@ -165,7 +165,7 @@ def test_a_table_of_nothing_says_what_makes_its_records(command: Any, tmp_path: 
     Store(tmp_path, "m-0001").save(make_record())
     told = command("report", str(tmp_path), "--table", table)
     assert told.code != 0
-    assert re.search(r"Make such records:\s+`unlearnbench (run|audit) [^`]*--\w+", told.err), told.err
+    assert re.search(r"Make such records, for example:\s+`unlearnbench (run|audit) [^`]*--\w+", told.err), told.err
 
 
 @pytest.mark.parametrize("option", ["--html", "--figures"])

@@ -366,6 +366,6 @@ def test_modules_in_the_current_folder_are_not_imported(how: str, tmp_path: Path
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("sisa, unlearner")
+    assert done.stdout.startswith("sisa, method")
     assert "Claim: " in done.stdout
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()

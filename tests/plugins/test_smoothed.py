@@ -178,7 +178,7 @@ def test_its_name_says_what_is_smoothed_and_how(text, label):
     [
         ("smoothed[method=smoothed]", "^smoothed: the method is smoothed already"),
         ("smoothed[method=smoothed[method=retrain]]", "the method is smoothed already"),
-        ("smoothed[method=hash]", "Unknown unlearner 'hash'"),
+        ("smoothed[method=hash]", "Unknown method 'hash'"),
         ("smoothed[share=1]", "less than 1"),
         ("smoothed[rounds=-1]", "greater than or equal to 0"),
     ],

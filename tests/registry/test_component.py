@@ -197,7 +197,7 @@ def test_one_parameter_by_two_names_is_given_twice(catalogue: Catalogue, text: s
         ("method[aggregator=cut]", "Unknown aggregator 'cut'"),
         ("method[preset=papre]", "method has no preset 'papre'.\nKnown: repaired, paper"),
         ("method[preset=wrong]", "method has no parameter 'partitoner.slack'"),
-        ("cut[slack=0]", "Unknown unlearner 'cut'"),
+        ("cut[slack=0]", "Unknown method 'cut'"),
         ("method[slack=2]", "cut[slack=2]: Input should be less than or equal to 1"),
         ("method[partitioner=cut[rounds=0]]", "cut[rounds=0]: Input should be greater than or equal to 1"),
         ("method[num_shards=2.5]", "method[num_shards=2.5]: Input should be a valid integer"),

@@ -63,7 +63,7 @@ def test_two_distributions_with_one_name_are_both_named_and_one_can_be_picked() 
     assert "ub-a:gif or ub-b:gif" in str(caught.value)
     assert catalogue.find("unlearner", "ub-b:gif").distribution == "ub-b"
     assert catalogue.load(catalogue.find("unlearner", "UB_A:gif")).version == 1
-    with pytest.raises(UsageError, match="Unknown unlearner 'ub-c:gif'"):
+    with pytest.raises(UsageError, match="Unknown method 'ub-c:gif'"):
         catalogue.find("unlearner", "ub-c:gif")
 
 

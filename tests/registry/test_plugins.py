@@ -77,7 +77,7 @@ def test_class_announced_directly_keeps_its_own_name_and_summary() -> None:
 @pytest.mark.parametrize(("name", "close"), [("retrian", "retrain"), ("sharde", "sharded")])
 def test_unknown_name_gives_near_matches_and_where_to_look(name: str, close: str) -> None:
     catalogue = load(FakePoint("retrain", plugin_of(unlearners=[component("retrain")]), "unlearnbench"))
-    with pytest.raises(UsageError, match=f"Did you mean {close}.*unlearnbench ls unlearner"):
+    with pytest.raises(UsageError, match=f"Did you mean {close}.*unlearnbench ls method"):
         catalogue.find("unlearner", name)
 
 

@@ -203,7 +203,9 @@ def test_a_paper_is_cited_with_what_is_known_of_it() -> None:
 
 def test_a_sentence_says_what_was_measured_and_nothing_else() -> None:
     told = sentence("finetune", "approximate", 0.91, -0.006, "f1_micro", 1 / 5.9)
-    assert told == "finetune: 9 % forgotten on the forgotten nodes, F1 -0.6 points, 5.9 times faster than Retrain."
+    way = "9 % of the way to Retrain on the forgotten nodes"
+    assert told == f"finetune: {way}, F1 -0.6 points, 5.9 times faster than Retrain."
+    assert sentence("gif", distance=-0.3) == "gif: 100 % of the way to Retrain on the forgotten nodes."
     assert sentence("sisa", "exact-given-partition (ids)", 0.01) == "sisa: forgets exactly, given its partition."
     assert sentence("gif", ratio=2.72) == "gif: 2.7 times slower than Retrain."
     assert sentence("gif", ratio=1.001) == "gif: as fast as Retrain."

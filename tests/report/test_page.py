@@ -302,6 +302,17 @@ def test_the_command_of_a_row_says_what_differs_from_the_defaults() -> None:
         "unlearnbench run --methods 'sisa[partitioner=hash]' --datasets cora --models 'gat[hidden=32]' --seeds 2,4"
         " --setting transductive --forget-kind edge --forget-count 3 --epochs 50 --train one-by-one --out runs/again"
     )
+    tuned = {
+        **facets,
+        "protocol_config": '{"forget":{"kind":"node","ratio":0.05},"name":"tuned","version":1}',
+        "training_config": '{"recipe":"tuned for each method"}',
+    }
+    labels = "bad-teacher[lr=0.00012,share=0.98],smoothed[method=sisa[partitioner=hash],share=0.51],sisa"
+    # Without values, which the protocol brings.
+    assert run_command(tuned, labels, [(0, 0)], out="") == (
+        "unlearnbench run --methods 'bad-teacher,smoothed[method=sisa[partitioner=hash]],sisa' --datasets cora"
+        " --models 'gat[hidden=32]' --repetitions 1 --protocol tuned --forget-ratio 0.05"
+    )
     named = {**facets, "protocol_config": '{"forget":{"kind":"node","ids":[1,2]},"name":"www24"}'}
     assert run_command(named, "sisa", [(0, 0)]) == ""
 

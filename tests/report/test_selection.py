@@ -124,6 +124,23 @@ def test_a_method_that_nobody_brings_here_is_told_by_its_name(catalogue: Catalog
     assert methods(select(frame, Selection(methods=["theirs"]), catalogue)) == {"theirs", "retrain"}
 
 
+def test_records_of_a_request_and_a_protocol(catalogue: Catalogue) -> None:
+    def of(**forget: Any) -> list[Record]:
+        return records(catalogue, methods="sisa", datasets="cora", repetitions=1, **forget)
+
+    frame = frame_of([*of(), *of(forget_ratio=0.05), *of(forget_ratio=0.05, forget_kind="edge"), *of(forget_count=3)])
+    kinds = {"edge": "5 % of edges", "node": "5 % of nodes"}
+    for kind, shown in kinds.items():
+        wanted = Selection(protocol="www24", forget=(("kind", kind), ("ratio", 0.05)))
+        assert set(select(frame, wanted, catalogue)["forget"]) == {shown}
+    assert set(select(frame, Selection(forget=(("count", 3),)), catalogue)["forget"]) == {"3 nodes"}
+    assert Selection(protocol="www24", forget=(("ratio", 0.05),)).options() == " --protocol www24 --forget-ratio 0.05"
+    for wanted in (Selection(protocol="tuned"), Selection(forget=(("ratio", 0.5),))):
+        with pytest.raises(NothingMatchedError) as caught:
+            select(frame, wanted, catalogue)
+        assert "5 % of edges with www24" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [

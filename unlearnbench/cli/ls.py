@@ -11,9 +11,8 @@ from unlearnbench.cli import options
 from unlearnbench.cli.lists import definitions
 from unlearnbench.cli.program import program
 from unlearnbench.errors import unknown_name
-from unlearnbench.hookspecs import HOOKS
+from unlearnbench.hookspecs import HOOKS, METHOD
 
-METHOD = "method"
 KINDS = {
     METHOD: "What forgets: compared by run, audited by audit.",
     "dataset": "Graphs.",

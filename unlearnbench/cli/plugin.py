@@ -12,7 +12,7 @@ import click
 
 from unlearnbench.cli import options
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-from unlearnbench.hookspecs import KINDS
+from unlearnbench.hookspecs import KINDS, shown_kind
 
 if TYPE_CHECKING:
     from unlearnbench.component import Spec
@@ -84,7 +84,7 @@ def check(
     catalogue = load_and_report(disable_plugins)
     spec = resolve_any(catalogue, name, kind and _kind(kind))
     if not as_json:
-        print(f"{spec.label}, {spec.kind}, version {spec.version}, from {spec.distribution}")
+        print(f"{spec.label}, {shown_kind(spec.kind)}, version {spec.version}, from {spec.distribution}")
     results = []
     for result in check_component(spec, catalogue, model, data_root):
         results.append(result)

@@ -60,6 +60,10 @@ from unlearnbench.registry.builtin import TABLES
 @click.option("--datasets", "-d", multiple=True, metavar="NAMES", help="Only these datasets.")
 @click.option("--models", multiple=True, metavar="NAMES", help="Only these models.")
 @click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Only these methods, and Retrain.")
+@click.option("--protocol", metavar="NAME", default="", help="Only this protocol: www24, poison, tuned.")
+@click.option("--forget-kind", type=click.Choice(["node", "edge", "feature"]), help="Only requests of this kind.")
+@click.option("--forget-ratio", type=float, help="Only requests of this share of all nodes or edges.")
+@click.option("--forget-count", type=int, help="Only requests of so many nodes or edges.")
 @click.option("--paper", is_flag=True, help="Write LaTeX for a paper: methods by datasets; with --columns and --wide.")
 @click.option(
     "--columns",
@@ -89,6 +93,10 @@ def command(
     datasets: tuple[str, ...],
     models: tuple[str, ...],
     methods: tuple[str, ...],
+    protocol: str,
+    forget_kind: str | None,
+    forget_ratio: float | None,
+    forget_count: int | None,
     all_notes: bool,
     list_them: bool,
     paper: bool,
@@ -102,6 +110,7 @@ def command(
       unlearnbench report
       unlearnbench report results --table utility --experiment graphrevoker-www24 --against paper
       unlearnbench report results --datasets cora --models gcn --methods sisa,graphrevoker --format md
+      unlearnbench report results --table forgetting --forget-ratio 0.05
       unlearnbench report --html page
     """  # noqa: D301
     if list_them:
@@ -114,7 +123,13 @@ def command(
         style = "json"
     named, of_models = tuple(split_names(datasets)), tuple(split_names(models))
     chosen = tuple(name for name in split_names(methods) if name != "all")
-    asked = Question(table, style, against, metric, experiment or "", named, of_models, chosen, all_notes)
+    size = {"ratio": forget_ratio, "count": forget_count}
+    # As for `run`: a size alone is of nodes.
+    kind = forget_kind or ("node" if any(value is not None for value in size.values()) else None)
+    forget = tuple((name, value) for name, value in {"kind": kind, **size}.items() if value is not None)
+    asked = Question(
+        table, style, against, metric, experiment or "", named, of_models, chosen, all_notes, protocol, forget
+    )
     if paper:
         _refuse_options_of_tables(context, "--paper writes one table of its own.")
         write_paper(results, asked, split_names([paper_columns]), "page" if wide else "column")

@@ -38,13 +38,15 @@ class Question:
     models: tuple[str, ...]
     methods: tuple[str, ...]
     all_notes: bool
+    protocol: str
+    forget: tuple[tuple[str, Any], ...]
 
     @property
     def wanted(self) -> Selection:
         """Which of the records are asked about."""
         from unlearnbench.report.frame.selection import Selection
 
-        return Selection(self.experiment, self.datasets, self.models, self.methods)
+        return Selection(self.experiment, self.datasets, self.models, self.methods, self.protocol, self.forget)
 
     def canonical(self) -> list[Any]:
         """Return everything that the answer depends on beside the records, as plain JSON values."""
@@ -55,13 +57,12 @@ class Question:
 def write_table(results: Path, asked: Question, figure: Path | None) -> None:
     """Print a table: what was printed before if nothing has changed since, else from the records."""
     if figure:
-        _print_answer(_answer(results, asked, figure), asked.style)
+        _print_answer(_answer(results, asked, 0, figure), asked.style)
         return
     answers = Answers(results, asked.canonical())
     answer = answers.find()
     if answer is None:
-        _say_that_it_takes_time(answers.records)
-        answer = _answer(results, asked, None)
+        answer = _answer(results, asked, answers.records)
         answers.keep(answer)
     _print_answer(answer, asked.style)
 
@@ -88,11 +89,11 @@ def _print_answer(answer: Answer, style: str) -> None:
 
 def _say_that_it_takes_time(records: int) -> None:
     if records >= MANY:
-        print(f"reading {records:,} files of records; the next time is faster ...", file=sys.stderr)
+        print(f"reading {records:,} files of records; the same command is faster next time ...", file=sys.stderr)
 
 
-def _answer(results: Path, asked: Question, figure: Path | None) -> Answer:
-    """Build a table from the records, and draw it into a file if there is one."""
+def _answer(results: Path, asked: Question, count: int, figure: Path | None = None) -> Answer:
+    """Build a table from so many files of records, and draw it into a file if there is one."""
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.report.figures.poison import check_figure, draw_poison
     from unlearnbench.report.figures.stream import draw_stream
@@ -106,6 +107,7 @@ def _answer(results: Path, asked: Question, figure: Path | None) -> Answer:
         if table not in figures:
             raise UsageError(f"There is no figure of table {table!r}.", f"Figures are drawn of: {', '.join(figures)}.")
         check_figure(figure)
+    _say_that_it_takes_time(count)
     records = SelectedRecords(results, asked.wanted, problems.append)
     audits = records.audits_beside_runs() if reads == "both" else None
     try:

@@ -13,7 +13,7 @@ import click
 from unlearnbench.cli import options
 from unlearnbench.cli.lists import definitions
 from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
-from unlearnbench.hookspecs import HOOKS, KINDS
+from unlearnbench.hookspecs import HOOKS, KINDS, shown_kind
 from unlearnbench.messages import broken, columns, painted
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def _parameters(spec: Spec) -> Iterator[dict[str, Any]]:
 
 
 def _lines(described: Mapping[str, Any]) -> Iterator[str]:
-    yield "{name}, {kind}, version {version}, from {distribution}".format_map(described)
+    kind = shown_kind(described["kind"])
+    yield f"{described['name']}, {kind}, version {described['version']}, from {described['distribution']}"
     if described["alias"]:
         yield f"Alias: {described['alias']}"
     if described["summary"]:

@@ -89,8 +89,14 @@ class Catalogue:
             return found[0]
         if found:
             forms = " or ".join(f"{entry.distribution}:{plain}" for entry in found)
-            raise UsageError(f"More than one distribution registers the {kind} {plain!r}.", f"Say which: {forms}.")
-        raise self.unknown(kind, name, self.names(kind), f"List them: unlearnbench ls {kind}.")
+            shown = hookspecs.shown_kind(kind)
+            raise UsageError(f"More than one distribution registers the {shown} {plain!r}.", f"Say which: {forms}.")
+        raise self.unknown(
+            hookspecs.shown_kind(kind),
+            name,
+            self.names(kind),
+            f"List them: unlearnbench ls {hookspecs.shown_kind(kind)}.",
+        )
 
     def unknown(self, what: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
         """Make the error for a name that nobody registered; plugins that are not there are named with the reason."""

@@ -11,7 +11,7 @@ from string import Template
 import unlearnbench
 from unlearnbench.audits.running import ALL
 from unlearnbench.errors import UsageError
-from unlearnbench.hookspecs import HOOKS, KINDS, PROJECT
+from unlearnbench.hookspecs import HOOKS, KINDS, PROJECT, shown_kind
 from unlearnbench.registry.brackets import FILE
 from unlearnbench.registry.catalogue import Catalogue, normal_name
 from unlearnbench.testing import conformance
@@ -115,7 +115,9 @@ def checked_name(name: str, catalogue: Catalogue) -> str:
         raise UsageError(f"{plain!r} is a reserved word.", "Say what it does: degree-cards, not partitioner.")
     for kind in KINDS:
         for entry in catalogue.entries[kind].get(plain, []):
-            raise UsageError(f"There is a {kind} {plain!r} already, of {entry.distribution}.", "Choose another name.")
+            raise UsageError(
+                f"There is a {shown_kind(kind)} {plain!r} already, of {entry.distribution}.", "Choose another name."
+            )
     for entry in catalogue.all("table"):
         if plain in (entry.name, entry.against):
             raise UsageError(

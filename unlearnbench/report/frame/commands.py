@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from unlearnbench.registry.brackets import parse_bracket, split_names
+from unlearnbench.running.options import TUNED
 
 DEFAULTS: Mapping[str, Any] = {
     "hidden": 64,
@@ -37,18 +41,39 @@ def run_command(
         audit: An audit; empty: a run.
         out: The folder for its records; empty: none is written.
     """
+    tuned = json.loads(facets["protocol_config"]).get("name") == TUNED
+    methods = ",".join(map(_untuned, split_names([label]))) if tuned else label
     try:
-        parts = [f"audit {audit}" if audit else "run", f"--methods {shlex.quote(label)}", *_grid(facets, units)]
+        parts = [
+            f"audit {audit}" if audit else "run",
+            f"--methods {shlex.quote(methods)}",
+            *_grid(facets, units, tuned),
+        ]
         return f"unlearnbench {' '.join([*parts, *([f'--out {out}'] if out else [])])}"
     except _UnwrittenError:
         return ""
+
+
+def _untuned(label: str) -> str:
+    """Return what a method of the protocol `tuned` was asked for as: without numbers, which are what was tuned."""
+    asked = parse_bracket(label)
+    named = {key: value for key, value in asked.arguments.items() if not (isinstance(value, str) and _is_number(value))}
+    return str(replace(asked, arguments=named))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class _UnwrittenError(Exception):
     """Something was asked for that no option says."""
 
 
-def _grid(facets: Mapping[str, str], units: Sequence[tuple[int, int]]) -> Iterator[str]:
+def _grid(facets: Mapping[str, str], units: Sequence[tuple[int, int]], tuned: bool) -> Iterator[str]:
     dataset, model = json.loads(facets["dataset_config"]), json.loads(facets["model_config"])
     yield f"--datasets {_bracket(dataset, {})}"
     yield f"--models {_bracket(model, {**DEFAULTS, **KNOWN_SIZES.get(model['name'], {})})}"
@@ -62,7 +87,8 @@ def _grid(facets: Mapping[str, str], units: Sequence[tuple[int, int]]) -> Iterat
     if seeds and seeds != {0}:
         yield f"--set seed={min(seeds)}"
     yield from _protocol(json.loads(facets["protocol_config"]))
-    yield from _training(json.loads(facets["training_config"]))
+    if not tuned:
+        yield from _training(json.loads(facets["training_config"]))
 
 
 def _bracket(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
@@ -101,7 +127,7 @@ def _training(training: Mapping[str, Any]) -> Iterator[str]:
         elif name in ("epochs", "batch_size"):
             yield f"--{name.replace('_', '-')} {value}"
         elif isinstance(value, int | float | str):
-            yield f"--set training.{name}={value}"
+            yield f"--set {shlex.quote(f'training.{name}={value}')}"
         else:
             raise _UnwrittenError
 

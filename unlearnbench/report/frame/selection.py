@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -28,17 +30,26 @@ class Selection:
         datasets: Names of datasets.
         models: Names of models, or brackets.
         methods: Methods as `run --methods` takes them, or aliases; Retrain and their own references stay.
+        protocol: Name of a protocol.
+        forget: What a request has of `kind`, `ratio` and `count`.
     """
 
     experiment: str = ""
     datasets: Sequence[str] = ()
     models: Sequence[str] = ()
     methods: Sequence[str] = ()
+    protocol: str = ""
+    forget: Sequence[tuple[str, Any]] = ()
 
     def options(self) -> str:
         """Write it as on a command line, with a space in front; empty where everything is asked for."""
         lists = {"datasets": self.datasets, "models": self.models, "methods": self.methods}
-        given = {"experiment": self.experiment, **{name: ",".join(names) for name, names in lists.items()}}
+        given = {
+            "experiment": self.experiment,
+            **{name: ",".join(names) for name, names in lists.items()},
+            "protocol": self.protocol,
+            **{f"forget-{name}": str(value) for name, value in self.forget},
+        }
         return "".join(f" --{name} {shlex.quote(text)}" for name, text in given.items() if text)
 
 
@@ -65,6 +76,8 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
                 f"No record is of experiment {wanted.experiment}.",
                 f"Make some: `unlearnbench run --experiment {wanted.experiment}`.",
             )
+    if wanted.protocol or wanted.forget:
+        selected = selected[_requested(selected, wanted)]
     for column, names in (("dataset", wanted.datasets), ("model", wanted.models), ("method", wanted.methods)):
         if names:
             selected = selected[_named(selected, column, names, catalogue)]
@@ -73,6 +86,25 @@ def select(frame: pd.DataFrame, wanted: Selection, catalogue: Catalogue) -> pd.D
     selected = aliased(selected.reset_index(drop=True), _aliases(wanted.methods, catalogue))
     selected.attrs = frame.attrs
     return selected
+
+
+def _requested(frame: pd.DataFrame, wanted: Selection) -> pd.Series[bool]:
+    """Mark the rows of a protocol and of a kind and size of requests."""
+
+    def fits(config: str) -> bool:
+        protocol = json.loads(config)
+        forget = {"kind": "node", **protocol.get("forget", {})}
+        named = wanted.protocol in ("", protocol.get("name"))
+        return named and all(forget.get(name) == value for name, value in wanted.forget)
+
+    fitting = {config for config in frame["protocol_config"].unique() if fits(config)}
+    rows = frame["protocol_config"].isin(fitting)
+    if not rows.any():
+        there = dict.fromkeys(
+            f"{forget} with {name}" for forget, name in zip(frame["forget"], frame["protocol"], strict=True)
+        )
+        raise NothingMatchedError("No record is of this request and protocol.", f"There are: {', '.join(there)}.")
+    return rows
 
 
 def _aliases(methods: Sequence[str], catalogue: Catalogue) -> dict[str, str]:

@@ -75,11 +75,11 @@ EVIDENCE = (
     Evidence(
         "membership_tpr",
         "membership TPR at 1 %",
-        "share of the forgotten nodes that an attacker with shadow models recognises at 1 % false positives; .01 is"
-        " guessing.",
+        "share of the forgotten nodes that an attacker with shadow models, who sees predictions for them and for their"
+        " neighbours, recognises at 1 % false positives; .01 is guessing.",
         "membership",
         "tpr",
-        ("node, 1% false alarms",),
+        ("node and neighbours, 1% false alarms", "node, 1% false alarms"),
     ),
     Evidence(
         "membership_epsilon",
@@ -88,7 +88,7 @@ EVIDENCE = (
         " none.",
         "membership",
         "epsilon",
-        ("node",),
+        ("node and neighbours", "node"),
     ),
     Evidence(
         "relearning",

@@ -91,12 +91,14 @@ class Place:
 
     @cached_property
     def _claims(self) -> dict[str, list[str]]:
-        """The claims in records, by configuration."""
+        """The claims in records, by configuration; those of audits, which have reasons, before those of runs."""
         seen = [self.audits] if self.runs is None else [self.audits, self.runs.chosen]
         names, claims = ["method_config", "claim", "machine", "key"], dict[str, list[str]]()
-        for config, claim, *_ in dict.fromkeys(row for one in seen for row in one[names].itertuples(index=False)):
-            if claim:
-                claims.setdefault(config, []).append(claim)
+        for one in seen:
+            known = set(claims)
+            for config, claim, *_ in dict.fromkeys(one[names].itertuples(index=False)):
+                if claim and config not in known:
+                    claims.setdefault(config, []).append(claim)
         return claims
 
     @cached_property
@@ -167,9 +169,10 @@ def _sentence(place: Place, config: str) -> str:
         return ""
     cells = dict(zip((head.name for head in place.heads()), place.rows[config], strict=True))
     gained = {} if place.runs is None else gains(place.runs)
-    verdict, distance = cells["exactness"].state, cells[DISTANCE.name].value
+    verdict, distance = cells["exactness"].state, cells[DISTANCE.name]
     ratio = cells["times_retrain"].value
-    return sentence(place.names[config], verdict, distance, gained.get(config), place.metric, ratio)
+    known = None if NO_GATE in distance.state else distance.value
+    return sentence(place.names[config], verdict, known, gained.get(config), place.metric, ratio)
 
 
 def _run_of(audits: pd.DataFrame) -> str:

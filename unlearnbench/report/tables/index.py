@@ -105,5 +105,5 @@ def _nothing(catalogue: Catalogue, name: str, against: str) -> NothingMatchedErr
     runs = " or ".join(f"`unlearnbench run --experiment {one}`" for one in experiments_with(name, catalogue))
     runs = runs or MADE_BY.get(name, "")
     what = f"stands in the {against}" if against else "is what it compares"
-    hint = f"Make such records: {runs}." if runs else ""
+    hint = f"Make such records, for example: {runs}." if runs else ""
     return NothingMatchedError(f"Table {name}: nothing in these records {what}.", hint)

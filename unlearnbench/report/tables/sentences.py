@@ -42,8 +42,8 @@ def sentence(
     if forgets:
         parts.append(forgets)
     elif distance is not None:
-        share = max(0.0, min(1.0, 1 - abs(distance)))
-        parts.append(f"{100 * share:.0f} % forgotten on the forgotten nodes")
+        share = max(0.0, min(1.0, 1 - distance))
+        parts.append(f"{100 * share:.0f} % of the way to Retrain on the forgotten nodes")
     if gain is not None:
         points = f"{100 * gain:+.1f} points" if unit(metric) else f"{gain:+.3g}"
         parts.append(f"{short_name(metric)} {points}")
