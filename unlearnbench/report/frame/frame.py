@@ -49,7 +49,7 @@ TEXT = (
     *("dataset", "dataset_sha256", "dataset_config", "model", "model_config", "training_config", "other_config"),
     *("method", "method_name", "method_config", "label", "preset", "claim", "view", "alias"),
     *("unlearn_gpu_reason", "unlearn_rss_reason", "rss_source", "backend", "started", "git", "torch", "unlearnbench"),
-    *("packages", "plugins", "error_type", "notes", "deployed", "stream"),
+    *("packages", "plugins", "instructions", "error_type", "notes", "deployed", "stream"),
 )
 NUMBERS = (
     *("unlearn_seconds", "shards_hit", "shards_retired", "node_epochs", "steps", *PHASE_SECONDS),
@@ -286,6 +286,7 @@ def _provenance(record: Record) -> dict[str, Any]:
         "unlearnbench": str(packages.get("unlearnbench") or ""),
         "packages": canonical_json(packages),
         "plugins": canonical_json(source.get("plugins") or {}),
+        "instructions": str(source.get("instructions") or ""),
         "deployed": canonical_json(record.digests["after"]) if record.digests.get("after") else "",
         "unchanged": record.digests.get("unchanged"),
         "error_type": record.error["type"] if record.error and record.status in FAILURES else "",

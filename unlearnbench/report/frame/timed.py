@@ -19,14 +19,18 @@ QUIET_ENOUGH = 3
 def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     """Choose the records whose times and memory may be compared: one machine's, run serially.
 
+    A machine whose processor has other vector instructions counts as another one.
+
     Returns:
         The machine with the most such records (the first id of equals; empty if there is none),
         one row per record, and notes on what was left out.
     """
     ok = first_of_each(group.frame[group.frame["status"] == "ok"], ["row", *UNIT, "machine"])
     serial = ok[ok["backend"] == "serial"]
-    machine = busiest_machine(serial["machine"])
-    timed = serial[serial["machine"] == machine]
+    pairs = zip(serial["machine"], serial["instructions"], strict=True)
+    clocks = pd.Series([f"{machine} with {how}" if how else machine for machine, how in pairs], serial.index, dtype=str)
+    clock = busiest_machine(clocks)
+    timed = serial[clocks == clock]
     notes: list[str] = []
     watched = int((ok["backend"] == "watched").sum())
     if len(ok) > len(serial) + watched:
@@ -34,9 +38,9 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     if watched:
         notes.append(Note(f"{watched} records give no times: callbacks were made or learning curves kept meanwhile."))
     if len(serial) > len(timed):
-        others = ", ".join(sorted(set(serial["machine"]) - {machine}))
+        others = ", ".join(sorted(set(clocks) - {clock}))
         notes.append(Note(f"{len(serial) - len(timed)} records of other machines give no times ({others})."))
-    return machine, timed, notes
+    return clock.partition(" ")[0], timed, notes
 
 
 def is_quiet(record: Row) -> bool:
