@@ -28,7 +28,7 @@ from unlearnbench.report.tables.index import build_tables
 from unlearnbench.report.tables.poison import power, recovery
 from unlearnbench.report.tables.render import FORMATS, render
 from unlearnbench.report.tables.table import Table
-from unlearnbench.statistics import detectable_difference
+from unlearnbench.statistics import corrected_paired_t, detectable_difference
 from unlearnbench_graphrevoker.paper.numbers import contradictions, published
 
 WEIGHTS = {"sem_weight": 10.0, "time_weight": 5.0, "contra_weight": 1e-4, "recon_weight": 1e-4}
@@ -630,7 +630,7 @@ def test_micro_f1_of_manipulated_data_is_in_the_table_of_the_poison() -> None:
 
 
 def test_factorial_by_hand() -> None:
-    matrix, effects = sample("factorial")
+    matrix, simple, effects = sample("factorial")
     assert list(matrix.shown.columns) == ["view", "partitioner", "mean", "contrastive"]
     assert list(matrix.shown["partitioner"]) == ["random", "gpa"] * 2
     assert line(matrix, view="full", partitioner="gpa")["contrastive"] == "84.00 ± 1.41"
@@ -646,11 +646,19 @@ def test_factorial_by_hand() -> None:
     smaller, larger = sorted([row["p"], aggregator["p"]])
     assert sorted([row["p_holm"], aggregator["p_holm"]]) == pytest.approx([2 * smaller, max(2 * smaller, larger)])
     assert (row["over"], row["averaged_over"]) == ("random", "mean; contrastive")
+    # With two levels of the other factor the interaction is the test of one difference of gains.
+    twice = (wobble[3] - wobble[1]) - (wobble[2] - wobble[0]) + 0.02
+    assert row["interaction_p"] == pytest.approx(corrected_paired_t(twice.tolist(), 1 / 7).p)
+    gains = {along: datum(simple, view="shard", level="gpa", **{"with": along}) for along in ("mean", "contrastive")}
+    assert [gain["mean"] for gain in gains.values()] == [pytest.approx(0.05), pytest.approx(0.07)]
+    alone = wobble[2] - wobble[0] + 0.05
+    assert gains["mean"]["standard_error"] == pytest.approx(alone.std(ddof=1) * math.sqrt(1 / R + 1 / 7))
+    assert len(simple.data) == 8
 
 
 def test_parts_with_parameters_are_levels_of_their_own() -> None:
     cells = {(p, a): 0.7 for p in ("gpa", "released") for a in ("mean", "mean_log")}
-    matrix, effects = build(grid(cells), "factorial")
+    matrix, _, effects = build(grid(cells), "factorial")
     assert list(matrix.shown["partitioner"])[:2] == ["gpa", "gpa[balance=released]"]
     # Without `random` no partitioner has a base.
     assert set(effects.shown["factor"]) == {"aggregator"}
@@ -659,7 +667,7 @@ def test_parts_with_parameters_are_levels_of_their_own() -> None:
 
 def test_a_cell_that_is_not_there_is_left_out_of_the_averages() -> None:
     cells = {("random", "mean"): 0.7, ("random", "contrastive"): 0.7, ("gpa", "contrastive"): 0.75}
-    matrix, effects = build(grid(cells), "factorial")
+    matrix, _, effects = build(grid(cells), "factorial")
     assert line(matrix, view="shard", partitioner="gpa")["mean"] == ""
     assert "No record: gpa with mean." in said(matrix)
     row = line(effects, view="shard", level="gpa")

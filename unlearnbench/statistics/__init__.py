@@ -5,6 +5,7 @@ question each function answers, and what it cannot show.
 """
 
 from unlearnbench.statistics.energy import Energy, Permutation, energy_statistic, permutation_test
+from unlearnbench.statistics.interaction import equal_means_p
 from unlearnbench.statistics.multiplicity import holm
 from unlearnbench.statistics.paired import (
     ALPHA,
@@ -32,6 +33,7 @@ __all__ = [
     "critical_difference",
     "detectable_difference",
     "energy_statistic",
+    "equal_means_p",
     "equivalence",
     "holm",
     "mean_ranks",

@@ -18,7 +18,8 @@ from unlearnbench.report.frame.plain_rows import plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.frame.timed import quiet_records
 from unlearnbench.report.tables.cost import Curve
-from unlearnbench.report.tables.factorial import find_grids, matrix
+from unlearnbench.report.tables.factorial import matrix
+from unlearnbench.report.tables.factorial_design import find_grids
 from unlearnbench.report.tables.table import Table, shown_statuses
 from unlearnbench.statistics.averages import mean
 
