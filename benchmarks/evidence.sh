@@ -66,8 +66,9 @@ everything() {
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
     audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned
-    audit exactness --methods "$NEWER" --datasets cora,citeseer
-    audit membership --methods "$NEWER" --datasets cora,citeseer
+    audit exactness,membership --methods "$NEWER" --datasets cora,citeseer
+    audit membership,relearning,exactness --datasets cora,citeseer --repetitions 5 \
+        --methods "retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,etr,cognac,ceu,d2dgn"
     run --methods "cgu[constant=tight],cgu,scalegun,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
     run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
