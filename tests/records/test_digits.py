@@ -14,6 +14,7 @@ from unlearnbench.records.digits import (
     kept_of_metrics,
     kept_of_phase,
     kept_of_provenance,
+    written_digests,
 )
 
 LONG = "0123456789abcdef" * 2
@@ -39,6 +40,24 @@ def test_digests_of_older_records_are_those_of_newer_ones() -> None:
     newer = {"before": {"members/000": LONG[:16]}, "after": {"members/000": LONG[::-1][:16]}, "unchanged": False}
     assert kept_of_digests(older) == kept_of_digests(newer) == newer
     assert kept_of_digests({}) == {}
+
+
+NAMES = st.sampled_from(["members/000", "members/001", "aggregator"])
+DIGESTS = st.dictionaries(NAMES, st.sampled_from(["0" * 16, "1" * 16]))
+
+
+@given(before=DIGESTS, after=DIGESTS)
+def test_a_file_holds_what_changed_and_is_read_whole(before: dict[str, str], after: dict[str, str]) -> None:
+    digests = {"before": before, "after": after, "unchanged": before == after}
+    written = written_digests(digests)
+    assert kept_of_digests(written) == digests
+    assert set(written) == {"before", "changed", "unchanged"}
+    assert all(before.get(name) != digest for name, digest in written["changed"].items())
+
+
+def test_of_digests_that_are_not_both_there_nothing_is_left_out() -> None:
+    for odd in ({}, {"before": {"a": LONG[:16]}}, {"after": {"a": LONG[:16]}}):
+        assert kept_of_digests(written_digests(odd)) == odd
 
 
 def test_the_reason_of_every_record_of_a_cpu_is_left_out_and_others_stay() -> None:

@@ -18,6 +18,8 @@ AUDIT = 6
 """Significant digits: intervals leave three."""
 DIGEST = 16
 """Hexadecimal digits of a digest of parameters or predictions: 64 bits tell those of all records apart."""
+CHANGED = "changed"
+"""In a file: the digests after the request that differ from those before."""
 LOAD = 3
 """Decimals of a load average and of the number of busy cores."""
 
@@ -59,7 +61,11 @@ def kept_of_digest(digest: str) -> str:
 
 
 def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """Shorten the digests of parameters."""
+    """Shorten the digests of parameters; say whole what they are after the request."""
+    if isinstance(changed := digests.get(CHANGED), dict):
+        everything = {**digests.get("before", {}), **changed}
+        after = {name: digest for name, digest in everything.items() if digest is not None}
+        digests = {name: value for name, value in digests.items() if name != CHANGED} | {"after": after}
     shortened = {
         moment: {name: kept_of_digest(digest) for name, digest in digests[moment].items()}
         for moment in ("before", "after")
@@ -67,6 +73,15 @@ def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
     }
     kept: dict[str, Any] = _rounded({**digests, **shortened}, METRIC)
     return kept
+
+
+def written_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
+    """Return digests as a file holds them: after the request those that changed, null for what is gone."""
+    before, after = digests.get("before"), digests.get("after")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return dict(digests)
+    changed = {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
+    return {name: value for name, value in digests.items() if name != "after"} | {CHANGED: changed}
 
 
 def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:

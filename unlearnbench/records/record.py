@@ -34,6 +34,7 @@ from unlearnbench.records.digits import (
     kept_of_phase,
     kept_of_provenance,
     kept_of_seconds,
+    written_digests,
 )
 from unlearnbench.records.shapes import (
     Audit,
@@ -112,7 +113,8 @@ class Record(BaseModel):
         default=None, description="Statistics of the partition, if there is one."
     )
     digests: Annotated[Digests, AfterValidator(kept_of_digests)] = Field(
-        default_factory=dict, description="Digests of the deployed parameters, 64 bits each."
+        default_factory=dict,
+        description="Digests of the deployed parameters, 64 bits each: before, and what changed; null: it is gone.",
     )
     predictions_digest: Annotated[str, AfterValidator(kept_of_digest)] | None = Field(
         default=None, description="64 bits of the SHA-256 of the stored predictions; absent where there are none."
@@ -191,6 +193,7 @@ class Record(BaseModel):
     def to_json(self) -> str:
         """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
+        plain["digests"] = written_digests(plain["digests"])
         # Empty parts take their defaults again when they are read.
         needed = {name for name, field in Record.model_fields.items() if field.is_required()}
         plain = {name: value for name, value in plain.items() if name in needed or value not in NOTHING}

@@ -100,6 +100,7 @@ class _Partition(TypedDict, total=False):
 class _Digests(TypedDict, total=False):
     before: dict[str, str]
     after: dict[str, str]
+    changed: dict[str, str | None]
     members_changed: list[int]
     relative_change: float | None
     unchanged: bool
