@@ -118,7 +118,7 @@ def test_a_partition_that_leaks_is_found_and_one_by_hash_is_not(catalogue: Any, 
         found = score(leaking, "auc", where)
         assert found["value"] > 0.9
         assert found["low"] > 0.8
-        assert found["p"] == (pytest.approx(1 / 40) if where in TESTED else None)
+        assert found.get("p") == (pytest.approx(1 / 40) if where in TESTED else None)
         rate = score(leaking, "tpr", f"{where}, {'1%' if where in TESTED else '10%'} false alarms")
         assert rate["value"] > 0.5
         fair = score(hashed, "auc", where)
