@@ -87,16 +87,11 @@ class Catalogue:
             found = [entry for entry in found if entry.distribution == normal_name(distribution)]
         if len(found) == 1:
             return found[0]
+        shown = hookspecs.shown_kind(kind)
         if found:
             forms = " or ".join(f"{entry.distribution}:{plain}" for entry in found)
-            shown = hookspecs.shown_kind(kind)
             raise UsageError(f"More than one distribution registers the {shown} {plain!r}.", f"Say which: {forms}.")
-        raise self.unknown(
-            hookspecs.shown_kind(kind),
-            name,
-            self.names(kind),
-            f"List them: unlearnbench ls {hookspecs.shown_kind(kind)}.",
-        )
+        raise self.unknown(shown, name, self.names(kind), f"List them: unlearnbench ls {shown}.")
 
     def unknown(self, what: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
         """Make the error for a name that nobody registered; plugins that are not there are named with the reason."""

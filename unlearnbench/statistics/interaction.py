@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlearnbench.statistics.paired import _ROUNDING
+from unlearnbench.statistics.paired import ROUNDING
 
 
 def equal_means_p(table: list[list[float]], test_share_over_train: float) -> float | None:
@@ -29,7 +29,7 @@ def equal_means_p(table: list[list[float]], test_share_over_train: float) -> flo
     repetitions, count = differences.shape
     covariance = np.cov(differences, rowvar=False).reshape(count, count)
     scale = max(1.0, float(np.abs(values).max()))
-    if np.linalg.matrix_rank(covariance, tol=(_ROUNDING * scale) ** 2) < count:
+    if np.linalg.matrix_rank(covariance, tol=(ROUNDING * scale) ** 2) < count:
         return None
     mean = differences.mean(axis=0)
     squared = float(mean @ np.linalg.solve(covariance, mean)) / (1 / repetitions + test_share_over_train)

@@ -12,7 +12,7 @@ from unlearnbench.errors import UsageError
 
 ALPHA = 0.05
 # Differences that are equal but for rounding have no variance.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,6 @@ def _moments(values: Sequence[float]) -> tuple[int, float | None, float | None, 
     mean = math.fsum(numbers) / n
     if n == 1:
         return n, mean, None, "one repetition has no variance"
-    if np.ptp(numbers) <= _ROUNDING * float(np.abs(numbers).max()):
+    if np.ptp(numbers) <= ROUNDING * float(np.abs(numbers).max()):
         return n, mean, 0.0, "all values are equal: the variance is taken to be 0"
     return n, mean, float(np.std(numbers, ddof=1)), ""

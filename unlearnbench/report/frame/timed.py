@@ -31,6 +31,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     clocks = pd.Series([f"{machine} with {how}" if how else machine for machine, how in pairs], serial.index, dtype=str)
     clock = busiest_machine(clocks)
     timed = serial[clocks == clock]
+    machine = "" if timed.empty else str(timed["machine"].iloc[0])
     notes: list[str] = []
     watched = int((ok["backend"] == "watched").sum())
     if len(ok) > len(serial) + watched:
@@ -40,7 +41,7 @@ def timed_records(group: RecordGroup) -> tuple[str, pd.DataFrame, list[str]]:
     if len(serial) > len(timed):
         others = ", ".join(sorted(set(clocks) - {clock}))
         notes.append(Note(f"{len(serial) - len(timed)} records of other machines give no times ({others})."))
-    return clock.partition(" ")[0], timed, notes
+    return machine, timed, notes
 
 
 def is_quiet(record: Row) -> bool:

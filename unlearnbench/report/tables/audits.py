@@ -26,6 +26,7 @@ from unlearnbench.report.tables.table import Table
 GATE = "controls"
 # Audits whose measures the gate judges; what others measure stands on their own controls.
 GATED = ("distance",)
+NO_GATE = "no gate"
 LEAKAGE, PER_TARGET = "partition-leakage", "per target"
 OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
 MEANS = (
@@ -144,7 +145,7 @@ def _scores(audit: str, part: pd.DataFrame) -> Table:
     if several:
         columns["n"] = [row["n"] for row in rows]
     # What is no evidence does not count in `n`.
-    if any(row["state"] == "no gate" if several else row["state"] for row in rows):
+    if any(row["state"] == NO_GATE if several else row["state"] for row in rows):
         columns["state"] = [row["state"] for row in rows]
     shown = pd.DataFrame(columns)
     texts = (f"{row['where']}, {row['measure']}: {row['note']}" for row in every if row["note"])
@@ -211,7 +212,7 @@ def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None)
     if own != "valid" or audit not in GATED:
         return own
     if gate is None:
-        return "no gate"
+        return NO_GATE
     through = gate.get(str(score.get("measure")))
     # A measure that the gate does not know stands on its own control alone.
     return own if not isinstance(through, Mapping) or through.get("valid") else "cannot tell"

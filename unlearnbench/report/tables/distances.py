@@ -10,8 +10,8 @@ import pandas as pd
 
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import retrains
-from unlearnbench.report.tables.audits import FACETS, PLACE, place_name, provenance
-from unlearnbench.report.tables.evidence import DISTANCE, NO_GATE, Cell, audited, component_name, latest_rows
+from unlearnbench.report.tables.audits import FACETS, NO_GATE, PLACE, place_name, provenance
+from unlearnbench.report.tables.evidence import DISTANCE, Cell, audited, component_name, latest_rows
 from unlearnbench.report.tables.formatting import hundredths
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table

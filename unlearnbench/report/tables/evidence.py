@@ -19,13 +19,13 @@ from unlearnbench.report.frame.contrasts import overlap, scores
 from unlearnbench.report.frame.metrics import writer
 from unlearnbench.report.frame.plain_rows import Row
 from unlearnbench.report.frame.record_groups import known
-from unlearnbench.report.tables.audits import joined, with_interval
+from unlearnbench.report.tables.audits import NO_GATE, joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.report.tables.formatting import hundredths
 from unlearnbench.report.tables.mean_scores import CANNOT_TELL
 from unlearnbench.statistics import corrected_paired_t
 
-NO_GATE, OLDER = "no gate", "older attack"
+OLDER = "older attack"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from unlearnbench.report.frame.plain_rows import Row, plain_rows
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.comparison import FEWEST, MARKED, Family, compare
 from unlearnbench.report.tables.factorial_design import Design, find_grids
-from unlearnbench.report.tables.factorial_effects import main_effects_table, simple_effects_table
+from unlearnbench.report.tables.factorial_effects import effects, main_effects_table, simple_effects_table
 from unlearnbench.report.tables.notes import details
 from unlearnbench.report.tables.table import Table, origin_notes, with_facets
 
@@ -24,10 +24,12 @@ def factorial_tables(name: str, averages: Aggregate) -> list[Table]:
     tables = []
     for design, part in find_grids(averages):
         ratio, formula = overlap(part)
+        found = {view: effects(part, design, view, ratio) for view in VIEWS}
+        simple, main = ({view: both[at] for view, both in found.items()} for at in (0, 1))
         tables += [
             matrix(name, part, design, ratio),
-            simple_effects_table(name, part, design, ratio, formula),
-            main_effects_table(name, part, design, ratio, formula),
+            simple_effects_table(name, part, simple, formula),
+            main_effects_table(name, part, design, main, formula),
         ]
     return tables
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
 from unlearnbench.report.frame.contrasts import Scores, differences_by_unit, reason_notes, scores
-from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.factorial_design import BASES, Design
 from unlearnbench.report.tables.notes import details
@@ -72,9 +71,8 @@ def effects(averages: Aggregate, design: Design, view: str, ratio: float) -> tup
     return simple, main
 
 
-def simple_effects_table(name: str, averages: Aggregate, design: Design, ratio: float, formula: str) -> Table:
-    """Build the table of what each level gains with each level of the other factor."""
-    found = {view: effects(averages, design, view, ratio)[0] for view in VIEWS}
+def simple_effects_table(name: str, averages: Aggregate, found: Mapping[str, Sequence[Effect]], formula: str) -> Table:
+    """Build the table of what each level gains with each level of the other factor, by view."""
     lines, raw, reasons = [], [], []
     for view, one, p in _with_holm(found, averages.group.units):
         head = {"view": view, "factor": one.factor, "level": one.level, "over": BASES[one.factor], "with": one.over[0]}
@@ -95,9 +93,10 @@ def simple_effects_table(name: str, averages: Aggregate, design: Design, ratio: 
     return Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)
 
 
-def main_effects_table(name: str, averages: Aggregate, design: Design, ratio: float, formula: str) -> Table:
-    """Build the table of what each level gains on average, and whether the average hides differences."""
-    found = {view: effects(averages, design, view, ratio)[1] for view in VIEWS}
+def main_effects_table(
+    name: str, averages: Aggregate, design: Design, found: Mapping[str, Sequence[Effect]], formula: str
+) -> Table:
+    """Build the table of what each level gains on average, by view, and whether the average hides differences."""
     lines, raw, reasons = [], [], []
     for view, one, p in _with_holm(found, averages.group.units):
         head: dict[str, Any] = {"view": view, "factor": one.factor, "level": one.level, "over": BASES[one.factor]}
@@ -114,7 +113,7 @@ def main_effects_table(name: str, averages: Aggregate, design: Design, ratio: fl
     return Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)
 
 
-def _with_holm(found: dict[str, list[Effect]], units: int) -> Iterator[tuple[str, Effect, float | None]]:
+def _with_holm(found: Mapping[str, Sequence[Effect]], units: int) -> Iterator[tuple[str, Effect, float | None]]:
     """Yield each effect of each view with its p after Holm over those of the view that have all repetitions."""
     for view, of_view in found.items():
         family = [one for one in of_view if one.paired.n == units]

@@ -15,12 +15,11 @@ from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.frame.metrics import MICRO_F1, short_name, unit
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import REFERENCE, distinguish, retrains
-from unlearnbench.report.tables.audits import FACETS, PLACE, joined, place_name, provenance
+from unlearnbench.report.tables.audits import FACETS, NO_GATE, PLACE, joined, place_name, provenance
 from unlearnbench.report.tables.columns import RATIO, time_notes
 from unlearnbench.report.tables.evidence import (
     DISTANCE,
     EVIDENCE,
-    NO_GATE,
     OLDER,
     Cell,
     Evidence,
