@@ -29,7 +29,9 @@ def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
     found: dict[tuple[Any, ...], list[float]] = {}
     for path in folder.glob("records/*/*/*/*.json"):
         record = json.loads(path.read_text("ascii"))
-        seconds = sum(phase.get("seconds") or 0.0 for phase in record["phases"] if "/" not in phase["name"])
+        phases = record.get("phases") or {"name": [], "seconds": []}
+        taken = zip(phases["name"], phases["seconds"], strict=True)
+        seconds = sum(one or 0.0 for name, one in taken if "/" not in name)
         if record["status"] != "ok" or not seconds:
             continue
         cell = record["cell"]

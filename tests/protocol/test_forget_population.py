@@ -66,7 +66,7 @@ def test_a_drawn_request_is_of_training_nodes_stated_and_kept(command: Any, tmp_
     assert {record.cell["method"]["name"] for record in records} == {"retrain", "steady"}
     for record in records:
         assert record.requests[0]["count"] == 29
-        (path,) = (tmp_path / "out").rglob(record.requests[0]["file"])
+        (path,) = (tmp_path / "out").rglob(f"{record.key}.npz")
         with np.load(path) as arrays:
             assert len(np.unique(arrays["forgotten"])) == 29
             assert np.isin(arrays["forgotten"], arrays["train"]).all()

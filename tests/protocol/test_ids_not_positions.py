@@ -153,7 +153,7 @@ def test_a_run_forgets_training_nodes_and_its_shards_hold_no_others(
     assert told.code == 0, told.err
     assert "10 cells: 10 ok" in told.err
     for record in records_of(tmp_path / "out").values():
-        (path,) = (tmp_path / "out").rglob(record.requests[0]["file"])
+        (path,) = (tmp_path / "out").rglob(f"{record.key}.npz")
         with np.load(path) as arrays:
             assert arrays["train"].tolist() == sorted(TRAIN)
             assert arrays["test"].tolist() == [4, 6, 8]

@@ -14,6 +14,7 @@ from record_samples import make_record
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import EXIT_FAILED_CELLS
+from unlearnbench.records.columns import rows_of
 from unlearnbench.records.record import DamagedRecordError, Record, read_record
 from unlearnbench.records.store import Store
 from unlearnbench.report import frame_of, load_records
@@ -44,6 +45,7 @@ FINDING = {
 
 def plain(audit: bool = False) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(make_record("sisa", **FULL).to_json())
+    content["phases"] = rows_of(content["phases"])
     content["provenance"]["readings"] = json.loads(json.dumps(READINGS))
     if audit:
         content["cell"]["audit"] = {"name": "distance", "version": 1, "params": {}}
@@ -106,6 +108,8 @@ ODD_AUDITS = [
     ("audit", None),
     ("audit.scores", {"auc": 1}),
     ("audit.scores.0", "auc"),
+    ("audit.scores", {"value": [0.5, 0.6], "where": ["node"]}),
+    ("audit.scores", {"value": ["0.5"], "where": ["node"]}),
     ("audit.scores.0.value", "0.5"),
     ("audit.scores.0.controls", [0.75]),
     ("audit.details", ["auc"]),

@@ -21,6 +21,7 @@ from unlearnbench.measure.digests import predictions_digest
 from unlearnbench.measure.machine import STABLE, machine_id
 from unlearnbench.measure.request_time import request_seconds
 from unlearnbench.records import record as records
+from unlearnbench.records.columns import rows_of
 from unlearnbench.records.record import Record, read_record
 from unlearnbench.report.publish import recompute as recomputing
 from unlearnbench.report.publish.grids import grid_problems
@@ -72,6 +73,7 @@ def forged(change: Change, method: str = "sisa") -> Forgery:
     def forge(folder: Path) -> None:
         path = path_of(folder, method)
         plain = json.loads(path.read_text())
+        plain["phases"] = rows_of(plain["phases"])
         change(plain)
         write(path, plain)
 
@@ -96,7 +98,6 @@ def cell(place: str, value: Any) -> Forgery:
         path = path_of(folder, repetition=value if place == "repetition" else 0)
         plain = json.loads(path.read_text())
         plain["key"] = key_of(plain["cell"])
-        plain["requests"][0]["file"] = f"{plain['key']}.npz"
         write(path, plain)
         path.with_suffix(".npz").rename(path.with_name(f"{plain['key']}.npz"))
         path.rename(path.with_name(f"{plain['key']}.json"))
@@ -209,8 +210,7 @@ def second_machine(seconds: float = 1.0, started: str = "", **facts: Any) -> For
         plain = json.loads(path.read_text())
         plain["provenance"]["machine"] = described["id"]
         plain["provenance"]["started"] = started or plain["provenance"]["started"]
-        for one in plain["phases"]:
-            one["seconds"] *= seconds
+        plain["phases"]["seconds"] = [one * seconds for one in plain["phases"]["seconds"]]
         plain["unlearn_seconds"] *= seconds
         target = folder / "records" / described["id"] / path.parent.relative_to(path.parents[2]) / path.name
         target.parent.mkdir(parents=True)
@@ -254,7 +254,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "no time": (put("unlearn_seconds", None), "unlearn_seconds is None"),
     "no seconds of a phase": (phase("unlearn", "seconds", None), "seconds is 'None'"),
     "text for a time": (
-        raw(lambda plain: plain["phases"][0].update(seconds="0.5")),
+        raw(lambda plain: plain["phases"].update(seconds=["0.5"] * len(plain["phases"]["name"]))),
         "phases.0.seconds: Input should be a valid number",
     ),
     "parts longer than their phase": (phase("train", "seconds", 50.0), "the parts of its phase `fit` took"),
@@ -366,7 +366,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "no claim": (put("claim", None), "it has no claim"),
     "another request": (put("requests.0.ids_sha256", "0" * 64), "its request is not the one that the protocol draws"),
     "another number of nodes": (put("requests.0.count", 77), "its request counts 77"),
-    "a request elsewhere": (put("requests.0.file", "../../secret"), "requests.0.file is '../../secret'"),
+    "a request elsewhere": (put("requests.0.path", "../../secret"), "requests.0.path is '../../secret'"),
     "shards of other sizes": (put("partition.sizes", [1, 1, 1]), "partition.sizes add up to 3"),
     "shards left out": (put("partition.sizes", [70]), "its method has 3 shards"),
     "more shards hit than there are": (put("counts.shards_hit", 9), "counts.shards_hit is 9, of 3 shards"),

@@ -92,7 +92,7 @@ def outcomes(out: Path) -> dict[tuple[str, int], Any]:
     """All that a cell gives but times, memory and where it ran."""
     found = {}
     for name, record in records_of(out).items():
-        (path,) = out.rglob(record.requests[0]["file"])
+        (path,) = out.rglob(f"{record.key}.npz")
         with np.load(path) as arrays:
             content = {key: (arrays[key].dtype.str, arrays[key].shape, arrays[key].tobytes()) for key in arrays}
         fields = (record.status, record.key, record.metrics, record.counts, record.digests, record.partition)

@@ -132,7 +132,7 @@ def test_what_is_scored_and_kept_is_what_the_method_holds_after_the_request(
     kept = ("--save-state", str(tmp_path / "state"), "--no-reference", "--out", str(tmp_path / "out"))
     assert command("run", "-m", "turning", *ONCE, *kept).code == 0
     ((_, record),) = records_of(tmp_path / "out").items()
-    (path,) = (tmp_path / "out").rglob(record.requests[0]["file"])
+    (path,) = (tmp_path / "out").rglob(f"{record.key}.npz")
     with np.load(path) as arrays:
         assert set(arrays[f"before/test/{view}"].argmax(axis=1).tolist()) == {0}
         assert set(arrays[f"after/test/{view}"].argmax(axis=1).tolist()) == {1}

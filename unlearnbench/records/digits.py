@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from unlearnbench.records.columns import written_columns
+
 NOTHING: tuple[Any, ...] = (None, "", [], {})
 """What a part of a record is left out for."""
 
@@ -32,6 +34,11 @@ PER_SHARD = "seconds_per_shard"
 def kept_of_seconds(seconds: float) -> float:
     """Round a time."""
     return round(seconds, SECONDS)
+
+
+def kept_of_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the name of the file of its ids, which older records have and which follows from the key."""
+    return {name: value for name, value in request.items() if name != "file"}
 
 
 def kept_of_phase(phase: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,6 +115,11 @@ def kept_of_audit(audit: Mapping[str, Any]) -> dict[str, Any]:
             for score in kept["scores"]
         ]
     return kept
+
+
+def written_audit(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an audit found as a file holds it: its scores as columns."""
+    return {name: written_columns(value) if name == "scores" else value for name, value in audit.items()}
 
 
 def _fixed(value: Any) -> Any:

@@ -24,6 +24,7 @@ from pydantic import (
 
 from unlearnbench.component import canonical_json
 from unlearnbench.errors import UnlearnbenchError
+from unlearnbench.records.columns import rows_or_columns, written_columns
 from unlearnbench.records.digits import (
     NOTHING,
     ON_CPU,
@@ -33,7 +34,9 @@ from unlearnbench.records.digits import (
     kept_of_metrics,
     kept_of_phase,
     kept_of_provenance,
+    kept_of_request,
     kept_of_seconds,
+    written_audit,
     written_digests,
 )
 from unlearnbench.records.shapes import (
@@ -90,17 +93,19 @@ class Record(BaseModel):
         default="", description="What the user called the method; absent if nothing. No part of what the cell is."
     )
     cell: Cell = Field(description="Protocol, dataset, model, method, training, repetition, seed, device.")
-    requests: list[Request] = Field(
+    requests: list[Annotated[Request, AfterValidator(kept_of_request)]] = Field(
         default_factory=list,
-        description="Each request: digest, count, file; of a stream also its counts, and the sizes of shards after it.",
+        description="Each request: digest, count; of a stream also its counts, and the sizes of shards after it.",
     )
     metrics: Annotated[Metrics, AfterValidator(kept_of_metrics)] = Field(
         default_factory=dict,
         description="Metric, view, moment (before, after; in a stream after_1; with poison clean, fresh), ten digits.",
     )
-    phases: list[Annotated[Phase, AfterValidator(kept_of_phase)]] = Field(
+    phases: Annotated[
+        list[Annotated[Phase, AfterValidator(kept_of_phase)]], rows_or_columns(Phase, always="seconds")
+    ] = Field(
         default_factory=list,
-        description="Times in seconds, six decimals; memory in MiB, three, its start only where it is below the peak.",
+        description="Seconds, six decimals; MiB, three, at the start only where below the peak. A list for each name.",
     )
     unlearn_seconds: Annotated[Number, AfterValidator(kept_of_seconds)] | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
@@ -194,6 +199,9 @@ class Record(BaseModel):
         """Return strict JSON, a line for each part, equal text for equal records, with a checksum of all the rest."""
         plain = self.model_dump(mode="json", by_alias=True)
         plain["digests"] = written_digests(plain["digests"])
+        plain["phases"] = written_columns(plain["phases"])
+        if plain["audit"]:
+            plain["audit"] = written_audit(plain["audit"])
         # Empty parts take their defaults again when they are read.
         needed = {name for name, field in Record.model_fields.items() if field.is_required()}
         plain = {name: value for name, value in plain.items() if name in needed or value not in NOTHING}

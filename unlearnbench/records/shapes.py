@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, NotRequired, Required
 from pydantic import ConfigDict, GetPydanticSchema, Strict, with_config
 from typing_extensions import TypedDict
 
+from unlearnbench.records.columns import rows_or_columns
+
 # Strict: text that looks like a number is not one. More keys may come with a newer version or a plugin.
 _part: Callable[[type], type] = with_config(ConfigDict(extra="allow", strict=True))
 Plain = dict[str, Any]
@@ -125,7 +127,7 @@ class _Score(TypedDict, total=False):
 @_part
 class _Audit(TypedDict, total=False):
     verdict: Required[str]
-    scores: list[_Score]
+    scores: Annotated[list[_Score], rows_or_columns(_Score, always="value")]
     details: Plain
     measured: Plain
     notes: list[str]

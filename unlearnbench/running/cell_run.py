@@ -54,8 +54,7 @@ class CellRun:
         self.inputs = GuardedInputs()
         split, self.graph = data.split, data.graph
         outcome.fields["requests"] = [
-            {"ids_sha256": request.sha256(), "count": len(request.ids), "file": f"{cell.key}.npz"}
-            for request in data.requests
+            {"ids_sha256": request.sha256(), "count": len(request.ids)} for request in data.requests
         ]
         outcome.arrays |= {
             "forgotten": data.request.ids.numpy(),

@@ -160,7 +160,6 @@ class _Provenance(_Strict):
 class _Request(_Strict):
     ids_sha256: Sha256
     count: Annotated[int, Ge(1), Le(10**9)]
-    file: Name = ""
     counts: dict[Name, Amount] = {}
     sizes: list[Annotated[int, Ge(0)]] | None = None
 
