@@ -95,7 +95,7 @@ fuzz: $(FOR_TEST)
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
 bench: $(FOR_RUN)
-	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py benchmarks/growth.py benchmarks/evidence_time.py benchmarks/products.py benchmarks/tally_scale.py,$(wildcard benchmarks/*.py)); do \
+	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py benchmarks/growth.py benchmarks/evidence_time.py benchmarks/findings.py benchmarks/products.py benchmarks/tally_scale.py,$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
@@ -108,6 +108,7 @@ soak: $(FOR_RUN)
 
 evidence: $(FOR_RUN)
 	UB=$(BIN)/unlearnbench PYTHON=$(BIN)/python bash benchmarks/evidence.sh
+	$(BIN)/python benchmarks/findings.py
 
 clean:
 	rm -rf $(VENV)

@@ -1,0 +1,227 @@
+"""The large tables of docs/findings.md, made from the records: none of their numbers is copied by hand.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; the text around it is written by people.
+
+    python benchmarks/findings.py            writes the tables into the page
+    python benchmarks/findings.py --check    says which tables are not those of the records, and fails
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unlearnbench.report.frame.frame import frame_of_runs, read_results
+from unlearnbench.report.frame.plain_rows import plain_rows
+from unlearnbench.report.tables.audits import frame_of_audits
+from unlearnbench.report.tables.index import build_tables
+
+ROOT = Path(__file__).parents[1]
+DATASETS = ("cora", "citeseer")
+NAMES = {"cora": "Cora", "citeseer": "CiteSeer"}
+MODEL, PROTOCOL, REQUESTS = "gcn", "www24", 5
+REPETITIONS = 10
+LARGE, SMALL = "5 % of nodes", "0.5 % of nodes"
+EXACT = ("retrain", "sisa[partitioner=hash]", "tally", "sisa", "graphrevoker", "grapheraser", "guide")
+BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n\n).*?(\n\n<!-- end -->)", re.S)
+
+Row = Mapping[str, Any]
+Rows = Mapping[tuple[str, str], Row]
+"""Rows of a table by dataset and method."""
+Kinds = tuple[tuple[str, Callable[[Row], str]], ...]
+"""What a table shows of each dataset: a heading, and how it is written."""
+
+
+class Evidence:
+    """What the records of a results folder say of two graphs."""
+
+    def __init__(self, results: Path) -> None:
+        read = read_results(results)
+        self.runs = _of_these(frame_of_runs(results, *read))
+        self.audits = _of_these(frame_of_audits(results, *read))
+
+    def rows(self, table: str, forget: str) -> Rows:
+        """Return the rows of a table of `unlearnbench report` for requests of one size."""
+        found = build_tables(self.runs if table != "distances" else self.audits, table, audits=self.audits)
+        return {
+            (row["dataset"], row["method"].replace(" (repaired)", "")): row
+            for one in found
+            for row in plain_rows(one.data)
+            if (row["forget"], row["protocol"]) == (forget, PROTOCOL)
+        }
+
+
+def _of_these(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["dataset"].isin(DATASETS) & (frame["model"] == MODEL)]
+
+
+def forgetting(evidence: Evidence) -> list[str]:
+    """Return the table of what forgets: exactness, who is recognised, how fast a model learns again."""
+    rows = evidence.rows("forgetting", LARGE)
+    kinds: Kinds = (
+        ("exactness", _verdict),
+        ("recognised, %", _recognised),
+        ("relearning", _relearning),
+    )
+    rest = _others(rows, lambda row: _number(row, "membership_tpr"))
+    return _lines(_head(name for name, _ in kinds), rows, (*EXACT, *rest), [shown for _, shown in kinds])
+
+
+def distances(evidence: Evidence) -> list[str]:
+    """Return the table of distances from Retrain's predictions, with F1 after the small request."""
+    utility = evidence.rows("summary", SMALL)
+    rows = {place: {**row, **_f1(utility.get(place, {}))} for place, row in evidence.rows("distances", LARGE).items()}
+    kinds: Kinds = (
+        ("F1, %", _utility),
+        ("forgotten", _on_forgotten),
+        ("neighbours", lambda row: _elsewhere(row, "hop_1")),
+        ("test nodes", lambda row: _elsewhere(row, "test")),
+    )
+    rest = _others(rows, lambda row: _number(row, "forgotten"))
+    return _lines(_head(name for name, _ in kinds), rows, (*EXACT, *rest), [shown for _, shown in kinds])
+
+
+def small_request(evidence: Evidence) -> list[str]:
+    """Return the table of what approximate methods leave of a small request."""
+    near = evidence.rows("distances", SMALL)
+    rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", SMALL).items()}
+    kinds: Kinds = (("forgotten", _on_forgotten), ("recognised, %", _recognised), ("relearning", _relearning))
+    methods = ("retrain", *_others(rows, lambda row: _number(row, "forgotten")))
+    return _lines(_head(name for name, _ in kinds), rows, methods, [shown for _, shown in kinds])
+
+
+TABLES: Mapping[str, Callable[[Evidence], list[str]]] = {
+    "forgetting": forgetting,
+    "distances": distances,
+    "small-request": small_request,
+}
+
+
+def written(text: str, evidence: Evidence) -> str:
+    """Return a page with its tables made anew.
+
+    Raises:
+        KeyError: The page has a table of another name.
+    """
+    return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]](evidence)) + found[3], text)
+
+
+def _others(rows: Rows, order: Callable[[Row], float | None]) -> list[str]:
+    """Return the methods that are not exact, sorted by a number of the first dataset."""
+    found = {method: order(row) for (dataset, method), row in rows.items() if dataset == DATASETS[0]}
+    others = [method for method in found if method not in EXACT and not method.startswith("smoothed")]
+    return sorted(others, key=lambda method: (found[method] is None, found[method], method))
+
+
+def _head(kinds: Iterable[str]) -> list[str]:
+    return [f"{kind}, {NAMES[DATASETS[0]]} | {NAMES[DATASETS[1]]}" for kind in kinds]
+
+
+def _lines(head: Sequence[str], rows: Rows, methods: Iterable[str], kinds: Sequence[Callable[[Row], str]]) -> list[str]:
+    """Return the lines of a table: a method a row, of each kind one column for each dataset."""
+    lines = [f"| | {' | '.join(head)} |", "|" + "---|" * (1 + len(head) * len(DATASETS))]
+    for method in methods:
+        cells = [kind(rows.get((dataset, method), {})) for kind in kinds for dataset in DATASETS]
+        if any(cells):
+            lines.append(f"| {method} | {' | '.join(cells)} |")
+    return lines
+
+
+def _number(row: Row, name: str) -> float | None:
+    value = row.get(name)
+    return None if value is None or value == "" or pd.isna(value) else float(value)
+
+
+def _text(row: Row, name: str) -> str:
+    value = row.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _of(row: Row, name: str) -> str:
+    """Say of how many requests a mean is, where it is not of all."""
+    return "" if (count := _number(row, name)) in (None, REQUESTS) else f", n = {count:.0f}"
+
+
+def _f1(row: Row) -> Row:
+    return {"f1": row.get("f1_micro_full_mean"), "f1_n": row.get("f1_micro_full_n")}
+
+
+def _utility(row: Row) -> str:
+    value, count = _number(row, "f1"), _number(row, "f1_n")
+    if value is None or count is None:
+        return ""
+    return f"{100 * value:.1f}" + ("" if count == REPETITIONS else f" [{count:.0f}]")
+
+
+def _verdict(row: Row) -> str:
+    text, distance = _text(row, "exactness").replace(" (", " ").replace(")", ""), _number(row, "exactness_effect")
+    if text.startswith("exact-given"):
+        return "exact, partition by " + ("ids" if "ids" in text else "content")
+    return text if distance is None else f"{text} ({distance:.2f})"
+
+
+def _recognised(row: Row) -> str:
+    value, low, high = (_number(row, f"membership_tpr{end}") for end in ("", "_low", "_high"))
+    if value is None:
+        return ""
+    # A share: an interval of means may reach below none.
+    between = "" if low is None or high is None else f" ({100 * max(low, 0):.1f} to {100 * high:.1f})"
+    return f"{100 * value:.1f}{between}{_of(row, 'membership_tpr_n')}"
+
+
+def _relearning(row: Row) -> str:
+    value, low, high = (_number(row, f"relearning{end}") for end in ("", "_low", "_high"))
+    if value is None:
+        return ""
+    if low is None or high is None or low == high:
+        return "1" if value == 1 else f"{value:.2f}{_of(row, 'relearning_n')}"
+    return f"{value:.2f} ({low:.2f} to {high:.2f}){_of(row, 'relearning_n')}"
+
+
+def _share(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+
+
+def _on_forgotten(row: Row) -> str:
+    value, low, high = (_number(row, f"forgotten{end}") for end in ("", "_low", "_high"))
+    if value is None:
+        return "?" if row else ""
+    between = "" if low is None or high is None or low == high == 1 else f" ({_share(low)} to {_share(high)})"
+    return f"{_share(value)}{between}{_of(row, 'forgotten_n')}"
+
+
+def _elsewhere(row: Row, place: str) -> str:
+    value = _number(row, place)
+    if value is None:
+        return "?" if _text(row, f"{place}_state") else ""
+    of = _number(row, f"{place}_n")
+    return _share(value) + ("" if of == _number(row, "requests") else f" [{of:.0f}]")
+
+
+def main() -> None:
+    """Write the tables, or compare them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "findings.md")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    text = given.page.read_text("utf-8")
+    anew = written(text, Evidence(given.results))
+    if not given.check:
+        given.page.write_text(anew, "utf-8")
+    elif stale := [
+        found["name"]
+        for found, other in zip(BLOCK.finditer(text), BLOCK.finditer(anew), strict=True)
+        if found[0] != other[0]
+    ]:
+        sys.exit(f"{given.page}: not what the records say: {', '.join(stale)}. Run: python benchmarks/findings.py")
+
+
+if __name__ == "__main__":
+    main()
