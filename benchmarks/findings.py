@@ -191,7 +191,7 @@ def _share(value: float) -> str:
 def _on_forgotten(row: Row) -> str:
     value, low, high = (_number(row, f"forgotten{end}") for end in ("", "_low", "_high"))
     if value is None:
-        return "?" if row else ""
+        return "?" if _text(row, "forgotten_state") else ""
     between = "" if low is None or high is None or low == high == 1 else f" ({_share(low)} to {_share(high)})"
     return f"{_share(value)}{between}{_of(row, 'forgotten_n')}"
 

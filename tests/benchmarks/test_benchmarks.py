@@ -257,7 +257,15 @@ def test_make_bench_leaves_out_what_needs_a_gpu_or_takes_long():
     found = {name for name in scripts if f"benchmarks/{Path(name).name}" in planned("bench")}
     assert scripts - found == {
         (ROOT / "benchmarks" / name).as_posix()
-        for name in ("evidence_time.py", "findings.py", "gpu.py", "growth.py", "products.py", "soak.py", "tally_scale.py")
+        for name in (
+            "evidence_time.py",
+            "findings.py",
+            "gpu.py",
+            "growth.py",
+            "products.py",
+            "soak.py",
+            "tally_scale.py",
+        )
     }
     assert "benchmarks/gpu.py" in planned("bench-gpu")
     assert "benchmarks/soak.py" in planned("soak")

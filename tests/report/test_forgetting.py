@@ -68,18 +68,19 @@ def test_a_verdict_stands_with_its_counts_and_the_mean_distance_behind_it() -> N
         one = audited("exactness", "gif", verdict, [{"measure": "energy", "where": "forgotten", **score}])
         return one.model_copy(update={"cell": {**one.cell, "repetition": repetition}, "key": f"{repetition:064x}"})
 
-    records = [judged(0, "approximate", value=0.4, effect=0.5, state="valid")]
-    records += [judged(1, "none", value=0.9, effect=1.0, state="valid")]
-    records += [judged(2, "cannot tell", value=0.1, effect=7.0, state="cannot tell")]
+    records = [judged(0, "approximate", value=0.4, effect=0.5, controls={"noop": 0.8}, state="valid")]
+    records += [judged(1, "none", value=0.2, effect=1.0, controls={"noop": 0.2}, state="valid")]
+    records += [judged(2, "cannot tell", value=0.7, effect=7.0, controls={"noop": 0.1}, state="cannot tell")]
     (table,) = build_tables(frame_of([]), "forgetting", audits=audit_frame_of(records))
     verdict = "approximate (1), none (1), cannot tell (1)"
-    assert table.shown.iloc[0]["exactness"] == f"{verdict}, 0.75"
+    assert table.shown.iloc[0]["exactness"] == f"{verdict}, 0.60"
     found = table.data.iloc[0]
-    assert (found["exactness"], found["exactness_effect"], found["exactness_n"]) == (verdict, 0.75, 3)
+    assert (found["exactness"], found["exactness_effect"], found["exactness_n"]) == (verdict, pytest.approx(0.6), 3)
 
 
 def test_a_distance_without_the_gate_says_so() -> None:
     score = {"measure": "js", "where": "forgotten, own", "value": 0.1, "effect": 0.4, "state": "valid"}
+    score["controls"] = {"noop": 0.25}
     (table,) = build_tables(
         frame_of([]), "forgetting", audits=audit_frame_of([audited("distance", "gif", "differs", [score])])
     )

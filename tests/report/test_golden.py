@@ -105,7 +105,7 @@ def forgetting() -> list[Table]:
     """Make the table of methods with all audits, with some, with an older one, and with runs alone."""
 
     def scored(name: str, method: str, verdict: str, *scores: tuple[Any, ...], version: int = 2) -> Record:
-        names = ("measure", "where", "value", "low", "high", "effect", "state")
+        names = ("measure", "where", "value", "low", "high", "effect", "state", "controls")
         record = audited(name, method, verdict, [dict(zip(names, one, strict=False)) for one in scores])
         cell = {**record.cell, "audit": {"name": name, "version": version, "params": {}}}
         return record.model_copy(update={"cell": cell, "key": f"{record.key}{name}{version}", "claim": NONE})
@@ -113,7 +113,7 @@ def forgetting() -> list[Table]:
     audited_ones = [
         scored("exactness", "noop", "none"),
         scored("controls", "retrain", "valid: js", ("js", "forgotten", 0.0, None, None, None, "valid")),
-        scored("distance", "noop", "differs", ("js", "forgotten, own", 0.2, None, None, 1.0, "valid")),
+        scored("distance", "noop", "differs", ("js", "forgotten, own", 0.2, None, None, 1.0, "valid", {"noop": 0.2})),
         scored("distance", "gif", "cannot tell", ("js", "forgotten, own", 0.2, None, None, None, "cannot tell")),
         scored(
             "membership", "noop", "leaks",

@@ -38,6 +38,18 @@ def test_the_mean_has_students_interval_and_no_p() -> None:
     assert math.isnan(found["p"])
 
 
+def test_effects_over_noop_are_averaged_together_and_others_each_for_itself() -> None:
+    rows = [*scores(0.5, effect=0.5, noop=1.0), *scores(0.004, effect=40.0, noop=0.0001)]
+    rows[1]["repetition"] = 1
+    (found,) = mean_scores(rows)
+    assert found["effect"] == pytest.approx(0.504 / 1.0001)
+    # Relative to a floor: the area of an attack.
+    rows = [*scores(0.75, effect=0.5, noop=1.0, floor=0.5), *scores(1.0, effect=1.0, noop=1.0, floor=0.5)]
+    rows[1]["repetition"] = 1
+    (found,) = mean_scores(rows)
+    assert found["effect"] == 0.75
+
+
 def test_what_is_no_evidence_counts_only_where_nothing_else_is_there() -> None:
     rows = scores(0.1, 0.2, 0.6)
     rows[2]["state"] = "cannot tell"

@@ -31,7 +31,8 @@ def distant(method: str, ratio: float, effect: float, version: int = 1, state: s
     """Make the record of an audit of distance for such a request."""
     record = forgetting(method, ratio)
     cell = {**record.cell, "audit": {"name": "distance", "version": version, "params": {}}}
-    score = {"measure": "js", "where": "forgotten, own", "value": 1.0, "effect": effect, "state": state}
+    score = {"measure": "js", "where": "forgotten, own", "value": effect, "effect": effect, "state": state}
+    score["controls"] = {"noop": 1.0}
     return record.model_copy(update={"cell": cell, "audit": {"verdict": "differs", "scores": [score], "details": {}}})
 
 

@@ -18,6 +18,7 @@ from unlearnbench.statistics.paired import (
     prediction_interval,
 )
 from unlearnbench.statistics.ranks import MeanRanks, critical_difference, mean_ranks
+from unlearnbench.statistics.ratios import Ratio, ratio_of_means
 from unlearnbench.statistics.trend import Trend, page_trend
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Paired",
     "Permutation",
     "Prediction",
+    "Ratio",
     "Trend",
     "corrected_paired_t",
     "critical_difference",
@@ -40,4 +42,5 @@ __all__ = [
     "page_trend",
     "permutation_test",
     "prediction_interval",
+    "ratio_of_means",
 ]

@@ -28,8 +28,9 @@ EMPTY = (
 )
 GATELESS = "`unlearnbench audit controls` was not run here: the distances stand on their own control alone."
 INTERVAL = (
-    "n: requests. In brackets: Student's 95 % intervals over them, which do not allow for splits that overlap; those of"
-    " other places are in the CSV. In parentheses: how many requests give a number, if not all."
+    "n: requests; a distance is the mean over them, divided by that of the untouched model. In brackets: 95 %"
+    " intervals, which do not allow for splits that overlap; those of other places are in the CSV. In parentheses: how"
+    " many requests give a number, if not all."
 )
 
 

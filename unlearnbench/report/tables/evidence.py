@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -22,7 +21,7 @@ from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.tables.audits import NO_GATE, joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.report.tables.formatting import hundredths
-from unlearnbench.report.tables.mean_scores import CANNOT_TELL
+from unlearnbench.report.tables.mean_scores import CANNOT_TELL, mean_effect
 from unlearnbench.statistics import corrected_paired_t
 
 OLDER = "older attack"
@@ -209,8 +208,7 @@ def _record(row: Row) -> tuple[str, str, str]:
 def _audited(column: Evidence, records: Sequence[Row], rows: Sequence[Row]) -> Cell:
     verdict = joined(record["verdict"] for record in records)
     if not column.measure:
-        effects = [row["effect"] for row in rows if not pd.isna(row["effect"]) and row["state"] != CANNOT_TELL]
-        effect = fmean(effects) if effects else None
+        effect = mean_effect([row for row in rows if row["state"] != CANNOT_TELL]).value
         text = verdict if effect is None else f"{verdict}, {hundredths(effect)}"
         return Cell(text, effect, n=len(records), state=verdict, records=records)
     measured = [row for row in rows if row["measure"] == column.measure]
@@ -218,20 +216,29 @@ def _audited(column: Evidence, records: Sequence[Row], rows: Sequence[Row]) -> C
     place = next((one for one in (*column.where, *column.older) if one in there), None)
     at_place = [row for row in measured if row["where"] == place]
     sound = [row for row in at_place if not pd.isna(row[column.value]) and row["state"] != CANNOT_TELL]
-    if not sound:
+    value, low, high = _mean(column, sound)
+    if value is None:
         # Where other numbers stand, the verdict is theirs.
         text = CANNOT_TELL if at_place else "" if known(row["value"] for row in rows) else verdict
         return Cell(text, n=0, state=text, records=records)
     states = [NO_GATE] if any(row["state"] == NO_GATE for row in sound) else []
     states += [OLDER] if place in column.older else []
-    # Without an overlap of splits this is Student's interval of the mean.
-    mean = corrected_paired_t([row[column.value] for row in sound], 0.0)
-    low, high = mean.low, mean.high
-    if len(sound) == 1 and column.value == "value":
-        low, high = (None if pd.isna(end) else end for end in (sound[0]["low"], sound[0]["high"]))
-    text = with_interval({"value": mean.mean, "low": low, "high": high})
+    text = with_interval({"value": value, "low": low, "high": high})
     text += f" ({', '.join(states)})" if states else ""
-    return Cell(text, mean.mean, low, high, len(sound), ", ".join(states), records)
+    return Cell(text, value, low, high, len(sound), ", ".join(states), records)
+
+
+def _mean(column: Evidence, rows: Sequence[Row]) -> tuple[float | None, float | None, float | None]:
+    """Return a mean over requests with its interval; of one request the interval that its audit gives."""
+    if column.value == "effect":
+        effect = mean_effect(rows)
+        return effect.value, effect.low, effect.high
+    # Without an overlap of splits this is Student's interval of the mean.
+    mean = corrected_paired_t([row[column.value] for row in rows], 0.0)
+    if len(rows) != 1:
+        return mean.mean, mean.low, mean.high
+    own = [None if pd.isna(end) else float(end) for end in (rows[0]["low"], rows[0]["high"])]
+    return mean.mean, own[0], own[1]
 
 
 def scored(runs: Aggregate | None, config: str, view: str) -> Cell:

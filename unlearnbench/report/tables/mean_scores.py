@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
 import pandas as pd
 
 from unlearnbench.report.frame.plain_rows import Row
-from unlearnbench.statistics import corrected_paired_t
+from unlearnbench.statistics import Ratio, corrected_paired_t, ratio_of_means
 
 CANNOT_TELL = "cannot tell"
+ROUNDED = 1e-4
+"""How far a stored effect may be from its own value over noop's, relative to it: records keep six digits of each."""
 
 
 def mean_scores(rows: Sequence[Row]) -> list[Row]:
@@ -46,13 +49,32 @@ def _mean(rows: Sequence[Row]) -> Row:
     mean = corrected_paired_t([row["value"] for row in counted], 0.0)
     return {
         **first,
-        **{name: _mean_of(counted, name) for name in ("floor", "noop", "effect")},
+        **{name: _mean_of(counted, name) for name in ("floor", "noop")},
+        "effect": _effect(counted),
         "value": float("nan") if mean.mean is None else mean.mean,
         "low": float("nan") if mean.low is None else mean.low,
         "high": float("nan") if mean.high is None else mean.high,
         "p": float("nan"),
         "runs": pd.NA,
     }
+
+
+def mean_effect(rows: Sequence[Row]) -> Ratio:
+    """Return how far a method is from Retrain relative to the untouched model: over all requests, not each for itself.
+
+    A request that the untouched model hardly differs by would rule the mean of the single ratios.
+    """
+    known = [row for row in rows if not pd.isna(row["effect"]) and not pd.isna(row["noop"])]
+    return ratio_of_means([row["value"] for row in known], [row["noop"] for row in known])
+
+
+def _effect(rows: Sequence[Row]) -> float:
+    """Average effects: those that are a value over noop's as `mean_effect` does, others each for itself."""
+    known = [row for row in rows if not pd.isna(row["effect"])]
+    if known and all(math.isclose(row["effect"] * row["noop"], row["value"], rel_tol=ROUNDED) for row in known):
+        effect = mean_effect(known).value
+        return float("nan") if effect is None else effect
+    return _mean_of(rows, "effect")
 
 
 def _mean_of(rows: Sequence[Row], name: str) -> float:
