@@ -16,6 +16,7 @@ APPROXIMATE=gif,gnndelete,megu,scrub
 BASELINES=finetune,neggrad-plus,bad-teacher,ssd
 EXACT="sisa[partitioner=hash],tally"
 NEWER=etr,cognac,ceu,d2dgn,guide
+POSTHOC="retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,etr,cognac,ceu,d2dgn"
 
 PYTHON="${PYTHON:-python3}"
 
@@ -65,14 +66,20 @@ everything() {
         --forget-kind edge
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
-    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned
+    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned \
+        --repetitions 5
     audit exactness,membership --methods "$NEWER" --datasets cora,citeseer
-    audit membership,relearning,exactness --datasets cora,citeseer --repetitions 5 \
-        --methods "retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,etr,cognac,ceu,d2dgn"
+    audit membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC"
+    audit distance,membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC" \
+        --forget-ratio 0.005
+    audit exactness --methods "$EXACT,$SHARDED,guide" --datasets cora,citeseer --repetitions 5
     run --methods "cgu[constant=tight],cgu,scalegun,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
     run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer
     audit partition-leakage --methods "sisa,sisa[partitioner=hash]" --datasets digits --seeds 1,2,3,4,5,6,7,8
+    # Whichever of these the machine has files of; digits is always there, and done.
+    run --methods "$SHARDED" --datasets digits,coauthor-cs,coauthor-physics,dblp,lastfm-asia,roman-empire,ogbn-arxiv \
+        --repetitions 3 --skip-missing --offline
 }
 
 echo "== looking for what is missing in $OUT"

@@ -30,7 +30,7 @@ def propagation_steps(task: Task, method: str) -> int:
     if task.model.name != LINEAR_MODEL:
         raise RefusedError(
             f"{method} trains a linear model of propagated features and has no use for the model {task.model.name!r}.",
-            f"Run it with --models {LINEAR_MODEL}: the number of propagations is taken from there.",
+            f"Give it the model {LINEAR_MODEL!r}: the number of propagations is taken from there.",
         )
     steps: int = task.model.params.steps  # type: ignore[attr-defined]
     return steps
