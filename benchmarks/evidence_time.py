@@ -29,9 +29,7 @@ def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
     found: dict[tuple[Any, ...], list[float]] = {}
     for path in folder.glob("records/*/*/*/*.json"):
         record = json.loads(path.read_text("ascii"))
-        phases = record.get("phases") or {"name": [], "seconds": []}
-        taken = zip(phases["name"], phases["seconds"], strict=True)
-        seconds = sum(one or 0.0 for name, one in taken if "/" not in name)
+        seconds = sum(seconds or 0.0 for name, seconds in phases_of(record) if "/" not in name)
         if record["status"] != "ok" or not seconds:
             continue
         cell = record["cell"]
@@ -44,6 +42,15 @@ def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
         for names in ALIKE:
             found.setdefault(tuple(described[name] for name in names), []).append(seconds)
     return found
+
+
+def phases_of(record: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    """Yield the name and the seconds of each phase; older files have a row for each."""
+    phases = record.get("phases") or []
+    if isinstance(phases, list):
+        yield from ((phase["name"], phase.get("seconds")) for phase in phases)
+    else:
+        yield from zip(phases["name"], phases.get("seconds", [None] * len(phases["name"])), strict=True)
 
 
 def seconds_of(cell: Mapping[str, Any], known: Mapping[tuple[Any, ...], Sequence[float]]) -> float:

@@ -48,13 +48,14 @@ class Evidence:
 
     def rows(self, table: str, forget: str) -> Rows:
         """Return the rows of a table of `unlearnbench report` for requests of one size."""
-        found = build_tables(self.runs if table != "distances" else self.audits, table, audits=self.audits)
-        return {
-            (row["dataset"], row["method"].replace(" (repaired)", "")): row
-            for one in found
-            for row in plain_rows(one.data)
-            if (row["forget"], row["protocol"]) == (forget, PROTOCOL)
-        }
+        tables = build_tables(self.runs if table != "distances" else self.audits, table, audits=self.audits)
+        found: dict[tuple[str, str], Row] = {}
+        for row in (row for one in tables for row in plain_rows(one.data)):
+            if (row["forget"], row["protocol"]) == (forget, PROTOCOL):
+                place = row["dataset"], row["method"].replace(" (repaired)", "")
+                assert place not in found, f"two rows for {place}"
+                found[place] = row
+        return found
 
 
 def _of_these(frame: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +115,7 @@ def written(text: str, evidence: Evidence) -> str:
 
 def _others(rows: Rows, order: Callable[[Row], float | None]) -> list[str]:
     """Return the methods that are not exact, sorted by a number of the first dataset."""
-    found = {method: order(row) for (dataset, method), row in rows.items() if dataset == DATASETS[0]}
+    found = {method: order(rows.get((DATASETS[0], method), {})) for _, method in rows}
     others = [method for method in found if method not in EXACT and not method.startswith("smoothed")]
     return sorted(others, key=lambda method: (found[method] is None, found[method], method))
 
@@ -162,8 +163,9 @@ def _utility(row: Row) -> str:
 def _verdict(row: Row) -> str:
     text, distance = _text(row, "exactness").replace(" (", " ").replace(")", ""), _number(row, "exactness_effect")
     if text.startswith("exact-given"):
-        return "exact, partition by " + ("ids" if "ids" in text else "content")
-    return text if distance is None else f"{text} ({distance:.2f})"
+        text = "exact, partition by " + ("ids" if "ids" in text else "content")
+    text = text if distance is None else f"{text} ({distance:.2f})"
+    return text + _of(row, "exactness_n") if text else ""
 
 
 def _recognised(row: Row) -> str:
@@ -179,9 +181,8 @@ def _relearning(row: Row) -> str:
     value, low, high = (_number(row, f"relearning{end}") for end in ("", "_low", "_high"))
     if value is None:
         return ""
-    if low is None or high is None or low == high:
-        return "1" if value == 1 else f"{value:.2f}{_of(row, 'relearning_n')}"
-    return f"{value:.2f} ({low:.2f} to {high:.2f}){_of(row, 'relearning_n')}"
+    between = "" if low is None or high is None or low == high else f" ({low:.2f} to {high:.2f})"
+    return ("1" if value == 1 and not between else f"{value:.2f}{between}") + _of(row, "relearning_n")
 
 
 def _share(value: float) -> str:

@@ -416,6 +416,10 @@ def test_missing_evidence_takes_as_long_as_what_is_most_alike(script, tmp_path):
         path = tmp_path / "records" / "m" / "d" / method / record.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.to_json(), "ascii")
+    rows = [{"name": "fit", "seconds": 7.0}, {"name": "fit/a", "seconds": 5.0}, {"name": "unlearn"}]
+    assert list(module.phases_of({"phases": rows})) == [("fit", 7.0), ("fit/a", 5.0), ("unlearn", None)]
+    assert list(module.phases_of({"phases": {"name": ["fit"]}})) == [("fit", None)]
+    assert list(module.phases_of({})) == []
     known = module.durations(tmp_path)
     cell = {"key": "a", "dataset": "cora", "model": "gcn", "method": "toy[x=1]", "audit": None, "wanted": True}
     assert module.seconds_of(cell, known) == 15

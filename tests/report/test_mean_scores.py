@@ -39,15 +39,17 @@ def test_the_mean_has_students_interval_and_no_p() -> None:
 
 
 def test_effects_over_noop_are_averaged_together_and_others_each_for_itself() -> None:
+    def effect(*rows: dict[str, Any], **more: Any) -> float:
+        (found,) = mean_scores([{**row, "repetition": at, **more} for at, row in enumerate(rows)])
+        return float(found["effect"])
+
     rows = [*scores(0.5, effect=0.5, noop=1.0), *scores(0.004, effect=40.0, noop=0.0001)]
-    rows[1]["repetition"] = 1
-    (found,) = mean_scores(rows)
-    assert found["effect"] == pytest.approx(0.504 / 1.0001)
-    # Relative to a floor: the area of an attack.
-    rows = [*scores(0.75, effect=0.5, noop=1.0, floor=0.5), *scores(1.0, effect=1.0, noop=1.0, floor=0.5)]
-    rows[1]["repetition"] = 1
-    (found,) = mean_scores(rows)
-    assert found["effect"] == 0.75
+    assert effect(*rows, where="forgotten, own") == effect(*rows, measure="energy") == pytest.approx(0.504 / 1.0001)
+    # Relative to a floor: the area of an attack, steps that neither model needs.
+    assert effect(*rows, measure="auc") == effect(*rows, where="forgotten, retrain") == 20.25
+    assert effect(*scores(0.0, effect=1.0, noop=0.0), *scores(0.0, effect=0.5, noop=0.0), measure="steps") == 0.75
+    # Of a plugin's audit that has no untouched model.
+    assert effect(*scores(0.5, 0.7, effect=0.4), where="forgotten, own") == pytest.approx(0.4)
 
 
 def test_what_is_no_evidence_counts_only_where_nothing_else_is_there() -> None:

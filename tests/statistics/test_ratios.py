@@ -1,5 +1,7 @@
 """The ratio of two means and its interval."""
 
+import math
+
 import pytest
 from scipy import stats
 
@@ -33,6 +35,7 @@ def test_a_pair_with_a_tiny_denominator_hardly_counts() -> None:
 def test_what_has_no_ratio_and_what_has_no_interval() -> None:
     assert ratio_of_means([], []) == Ratio(0)
     assert ratio_of_means([1.0, 2.0], [0.5, -0.5]) == Ratio(2)
+    assert ratio_of_means([math.nan, 1.0], [1.0, 1.0]) == ratio_of_means([1.0, 1.0], [math.inf, -math.inf]) == Ratio(2)
     assert ratio_of_means([1.0], [4.0]) == Ratio(1, 0.25)
     assert ratio_of_means([1.0, 2.0], [1.0, 2.0]) == Ratio(2, 1.0, 1.0, 1.0)
     with pytest.raises(UsageError, match="There are 2 numerators and 1 denominators"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
-from pydantic import BeforeValidator
+import typing_extensions
+from pydantic import BeforeValidator, ConfigDict, with_config
 
 Columns = dict[str, list[Any]]
 
@@ -37,5 +38,8 @@ def rows_of(value: Any, always: str = "") -> Any:
 
 
 def rows_or_columns(row: Any, always: str) -> BeforeValidator:
-    """Annotate a list of such rows: a file may hold it as columns."""
-    return BeforeValidator(partial(rows_of, always=always), json_schema_input_type=list[row] | Columns)
+    """Annotate a list of rows of a `TypedDict`: a file may hold it as columns."""
+    kinds = {name: list[kind | None] for name, kind in get_type_hints(row).items()}
+    made: Any = typing_extensions.TypedDict
+    columns = with_config(ConfigDict(extra="allow"))(made(f"{row.__name__}Columns", kinds, total=False))
+    return BeforeValidator(partial(rows_of, always=always), json_schema_input_type=list[row] | columns)  # type: ignore[valid-type]

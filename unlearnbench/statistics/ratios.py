@@ -12,7 +12,7 @@ from unlearnbench.statistics.paired import ALPHA
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of means; `value` is None where the denominators have no positive mean.
+    """A ratio of means; `value` is None where the denominators have no positive mean, or a number is not finite.
 
     Args:
         n: Pairs.
@@ -35,7 +35,7 @@ def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> Ratio:
     infinite population): the residuals above - value * below, over n times the square of the mean denominator.
 
     Args:
-        above: One finite number per pair.
+        above: One number per pair.
         below: The other of each pair, in the same unit.
 
     Raises:
@@ -44,8 +44,7 @@ def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> Ratio:
     n = len(above)
     if n != len(below):
         raise UsageError(f"There are {n} numerators and {len(below)} denominators.", "Give one of each per pair.")
-    total = math.fsum(below)
-    if total <= 0:
+    if not all(map(math.isfinite, (*above, *below))) or (total := math.fsum(below)) <= 0:
         return Ratio(n)
     value = math.fsum(above) / total
     if n < 2:

@@ -115,7 +115,7 @@ def _read(path: Path, root: Path) -> Record:
         if is_lacking and not record.is_failure:
             raise UsageError(f"it has no {what}: make it again with this version.")
     if content != record.to_json().encode("ascii"):
-        raise UsageError("it is not written as this package writes records.")
+        raise UsageError("it is not written as this version writes records: make it again with this version.")
     return record
 
 

@@ -31,7 +31,7 @@ LEAKAGE, PER_TARGET = "partition-leakage", "per target"
 OLDER_ATTACK = "older attack: without that by one likelihood ratio for each target, which sees more."
 MEANS = (
     "n: how many requests give a number that says something, and of how many; means are of these, or of all where it is"
-    " 0, intervals Student's. The CSV has each request."
+    " 0, intervals Student's. An effect that is value over noop is the ratio of their means. The CSV has each request."
 )
 PLACE = ("protocol_config", "dataset", "dataset_sha256", "dataset_config", "model_config", "training_config", "device")
 FACETS = ("protocol", "forget", "dataset", "model", "device")

@@ -1,9 +1,10 @@
-"""How far predictions are from Retrain's, a method a row, a place of the graph a column: means over requests."""
+"""How far predictions are from Retrain's, a method a row, a place of the graph a column: over all requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -13,11 +14,11 @@ from unlearnbench.report.frame.record_groups import retrains
 from unlearnbench.report.tables.audits import FACETS, NO_GATE, PLACE, place_name, provenance
 from unlearnbench.report.tables.evidence import DISTANCE, Cell, audited, component_name, latest_rows
 from unlearnbench.report.tables.formatting import hundredths
+from unlearnbench.report.tables.mean_scores import CANNOT_TELL, OWN
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
 NAME = "distances"
-OWN = ", own"
 MEANING = (
     "Energy statistic of the Jensen-Shannon divergence between predictions after the request and those of the same"
     " pipeline trained without the data, relative to the untouched model: 0 is as close as another retraining, 1 as far"
@@ -86,17 +87,18 @@ def _text(cell: Cell, requests: int, with_interval: bool) -> str:
 def _raw(place: str, cell: Cell, rows: Sequence[Row]) -> dict[str, Any]:
     name = place.replace(" ", "_")
     keys = {record["key"] for record in cell.records}
-    nats = [
-        row["value"]
-        for row in rows
-        if row["key"] in keys and row["measure"] == DISTANCE.measure and row["where"] == f"{place}{OWN}"
-    ]
-    nats = [value for value in nats if not pd.isna(value)]
+    there = [row for row in rows if row["key"] in keys and _is_at(row, place) and not pd.isna(row["value"])]
+    # Where a request gives a number, the distance in nats is of the same requests as the relative one.
+    counted = [row for row in there if row["state"] != CANNOT_TELL] or there
     return {
         name: cell.value,
         **{f"{name}_{part}": getattr(cell, part) for part in ("low", "high", "n", "state")},
-        f"{name}_nats": sum(nats) / len(nats) if nats else None,
+        f"{name}_nats": fmean(row["value"] for row in counted) if counted else None,
     }
+
+
+def _is_at(row: Row, place: str) -> bool:
+    return bool(row["measure"] == DISTANCE.measure and row["where"] == f"{place}{OWN}")
 
 
 def _notes(part: pd.DataFrame, places: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
@@ -110,5 +112,8 @@ def _notes(part: pd.DataFrame, places: Sequence[str], cells: Sequence[Cell]) -> 
 
 
 def _untouched(part: pd.DataFrame, place: str) -> str:
-    there = part[(part["measure"] == DISTANCE.measure) & (part["where"] == f"{place}{OWN}")]["noop"].dropna()
-    return f"{place} {there.median():.2g}" if len(there) else f"{place} unknown"
+    rows = plain_rows(part, ["measure", "where", "state", "seed", "repetition", "noop"])
+    there = [row for row in rows if _is_at(row, place) and not pd.isna(row["noop"])]
+    counted = [row for row in there if row["state"] != CANNOT_TELL] or there
+    requests = {(row["seed"], row["repetition"]): row["noop"] for row in counted}
+    return f"{place} {fmean(requests.values()):.2g}" if requests else f"{place} unknown"

@@ -21,7 +21,7 @@ from unlearnbench.report.frame.record_groups import known
 from unlearnbench.report.tables.audits import NO_GATE, joined, with_interval
 from unlearnbench.report.tables.columns import RATIO
 from unlearnbench.report.tables.formatting import hundredths
-from unlearnbench.report.tables.mean_scores import CANNOT_TELL, mean_effect
+from unlearnbench.report.tables.mean_scores import CANNOT_TELL, ENERGY, OWN, mean_effect
 from unlearnbench.statistics import corrected_paired_t
 
 OLDER = "older attack"
@@ -59,7 +59,7 @@ DISTANCE = Evidence(
     " to the untouched model: 0 is as retrained, 1 as if nothing had been forgotten.",
     "distance",
     "js",
-    ("forgotten, own",),
+    (f"forgotten{OWN}",),
     "effect",
 )
 EVIDENCE = (
@@ -208,7 +208,8 @@ def _record(row: Row) -> tuple[str, str, str]:
 def _audited(column: Evidence, records: Sequence[Row], rows: Sequence[Row]) -> Cell:
     verdict = joined(record["verdict"] for record in records)
     if not column.measure:
-        effect = mean_effect([row for row in rows if row["state"] != CANNOT_TELL]).value
+        energies = [row for row in rows if row["measure"] == ENERGY and row["state"] != CANNOT_TELL]
+        effect = mean_effect(energies).value
         text = verdict if effect is None else f"{verdict}, {hundredths(effect)}"
         return Cell(text, effect, n=len(records), state=verdict, records=records)
     measured = [row for row in rows if row["measure"] == column.measure]

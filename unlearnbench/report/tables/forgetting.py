@@ -39,7 +39,7 @@ EMPTY = (
 )
 GATELESS = "no gate: `unlearnbench audit controls` was not run here, so the distance stands on its own control alone."
 SEVERAL = (
-    "In brackets 95 % intervals: of a single record its own, of several Student's over their values, which allows"
+    "In brackets 95 % intervals: of a single record its own, of several that of their mean, which allows"
     " neither for splits that overlap nor for the uncertainty of each."
 )
 LATEST = "{method}, {audit}: of {count} settings of the audit the latest version with the most records is shown."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -12,8 +11,10 @@ from unlearnbench.report.frame.plain_rows import Row
 from unlearnbench.statistics import Ratio, corrected_paired_t, ratio_of_means
 
 CANNOT_TELL = "cannot tell"
-ROUNDED = 1e-4
-"""How far a stored effect may be from its own value over noop's, relative to it: records keep six digits of each."""
+ENERGY = "energy"
+"""The measure behind a verdict of `exactness`."""
+OWN = ", own"
+"""How the place of a distance ends that is measured from the method's own pipeline trained anew."""
 
 
 def mean_scores(rows: Sequence[Row]) -> list[Row]:
@@ -50,7 +51,7 @@ def _mean(rows: Sequence[Row]) -> Row:
     return {
         **first,
         **{name: _mean_of(counted, name) for name in ("floor", "noop")},
-        "effect": _effect(counted),
+        "effect": float("nan") if (effect := mean_effect(counted).value) is None else effect,
         "value": float("nan") if mean.mean is None else mean.mean,
         "low": float("nan") if mean.low is None else mean.low,
         "high": float("nan") if mean.high is None else mean.high,
@@ -60,21 +61,22 @@ def _mean(rows: Sequence[Row]) -> Row:
 
 
 def mean_effect(rows: Sequence[Row]) -> Ratio:
-    """Return how far a method is from Retrain relative to the untouched model: over all requests, not each for itself.
+    """Average effects over requests, with an interval.
 
-    A request that the untouched model hardly differs by would rule the mean of the single ratios.
+    Distances are averaged before they are divided by those of the untouched model: a request that hardly changes that
+    one would rule a mean of ratios. Other effects are relative to a floor, too, and are averaged as they are.
     """
-    known = [row for row in rows if not pd.isna(row["effect"]) and not pd.isna(row["noop"])]
-    return ratio_of_means([row["value"] for row in known], [row["noop"] for row in known])
-
-
-def _effect(rows: Sequence[Row]) -> float:
-    """Average effects: those that are a value over noop's as `mean_effect` does, others each for itself."""
     known = [row for row in rows if not pd.isna(row["effect"])]
-    if known and all(math.isclose(row["effect"] * row["noop"], row["value"], rel_tol=ROUNDED) for row in known):
-        effect = mean_effect(known).value
-        return float("nan") if effect is None else effect
-    return _mean_of(rows, "effect")
+    if known and all(_is_over_noop(row) for row in known):
+        return ratio_of_means([row["value"] for row in known], [row["noop"] for row in known])
+    mean = corrected_paired_t([row["effect"] for row in known], 0.0)
+    return Ratio(mean.n, mean.mean, mean.low, mean.high)
+
+
+def _is_over_noop(row: Row) -> bool:
+    """Whether the effect of a score is its value over that of the untouched model."""
+    over = row["measure"] == ENERGY or str(row["where"]).endswith(OWN)
+    return over and not pd.isna(row["value"]) and not pd.isna(row["noop"])
 
 
 def _mean_of(rows: Sequence[Row], name: str) -> float:

@@ -34,7 +34,7 @@ def forgotten(averages: Aggregate) -> float:
 
 
 def distances(audits: pd.DataFrame | None, averages: Aggregate) -> pd.Series[float]:
-    """Return for each row of a group its mean distance on the forgotten nodes, in units of that of noop."""
+    """Return for each row of a group its distance on the forgotten nodes, over all requests, relative to noop."""
     if audits is None:
         return pd.Series(float("nan"), index=averages.data.index)
     same = (audits[list(PLACE)] == averages.group.frame.iloc[0][list(PLACE)]).all(axis=1)
