@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import GenericAlias
 from typing import Any, get_type_hints
 
 import typing_extensions
@@ -39,7 +40,8 @@ def rows_of(value: Any, always: str = "") -> Any:
 
 def rows_or_columns(row: Any, always: str) -> BeforeValidator:
     """Annotate a list of rows of a `TypedDict`: a file may hold it as columns."""
-    kinds = {name: list[kind | None] for name, kind in get_type_hints(row).items()}
+    hints: dict[str, Any] = get_type_hints(row)
+    kinds = {name: GenericAlias(list, kind | None) for name, kind in hints.items()}
     made: Any = typing_extensions.TypedDict
     columns = with_config(ConfigDict(extra="allow"))(made(f"{row.__name__}Columns", kinds, total=False))
-    return BeforeValidator(partial(rows_of, always=always), json_schema_input_type=list[row] | columns)  # type: ignore[valid-type]
+    return BeforeValidator(partial(rows_of, always=always), json_schema_input_type=list[row] | columns)
