@@ -37,7 +37,7 @@ def build(results: Path, out: Path) -> list[Path]:
 
     `<protocol>/<dataset>.csv` has one row per model, method and view; `all.csv` one row per
     method and view with its mean over all datasets and models, and its rank; `audits.csv` one
-    row per score of an audit, naming the record that has its settings and notes. Where records were computed
+    row per score of an audit, naming the record that has its settings, notes and controls. Where records were computed
     again (`marks`), rows count them and name the machines. Files of an earlier leaderboard that would
     not be written now are removed. The paths come back in the order of names.
 
@@ -111,8 +111,9 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
 
 
 def _without_settings(scores: pd.DataFrame) -> pd.DataFrame:
-    """Leave out settings and notes, four fifths of each line: `machine` and `key` name the record that has them."""
-    return scores.drop(columns=[name for name in scores.columns if name.endswith(("_config", "_sha256", "notes"))])
+    """Leave out settings, notes and controls but `noop`, most of each line: `machine` and `key` name their record."""
+    left_out = ("_config", "_sha256", "notes", "controls")
+    return scores.drop(columns=[name for name in scores.columns if name.endswith(left_out)])
 
 
 def _standing(out: Path) -> list[str]:
