@@ -33,11 +33,11 @@ def examined(method: str) -> Finding:
 
 def rows_of(finding: Finding) -> dict[tuple[str, str, str], dict[str, object]]:
     """Return each score with what the details add to it, by measure, group and floor."""
-    scores = {(one.measure, one.where): asdict(one) for one in finding.scores}
     rows = {}
-    for test in finding.details["tests"]:
-        group, floor = test["where"].rsplit(", ", 1)
-        rows[test["measure"], group, floor] = scores[test["measure"], test["where"]] | test
+    for at, one in enumerate(finding.scores):
+        group, floor = one.where.rsplit(", ", 1)
+        tests = {name: values[at] for name, values in finding.details["tests"].items()}
+        rows[one.measure, group, floor] = asdict(one) | tests
     return rows
 
 
