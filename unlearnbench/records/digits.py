@@ -16,7 +16,7 @@ MIB = 3
 """Decimals: memory is counted in KiB or pages."""
 METRIC = 10
 """Significant digits: any two shares of the nodes of a graph differ in them."""
-AUDIT = 6
+AUDIT = 5
 """Significant digits: intervals leave three."""
 DIGEST = 16
 """Hexadecimal digits of a digest of parameters or predictions: 64 bits tell those of all records apart."""

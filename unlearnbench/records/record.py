@@ -126,7 +126,7 @@ class Record(BaseModel):
     )
     audit: Annotated[Audit, AfterValidator(kept_of_audit)] | None = Field(
         default=None,
-        description="What an audit found, to six digits: verdict, scores, details, notes; only in its record.",
+        description="What an audit found, to five digits: verdict, scores, details, notes; only in its record.",
     )
     provenance: Annotated[Provenance, AfterValidator(kept_of_provenance)] = Field(
         description="Packages, plugins, git, start, threads, backend, load, machine."

@@ -101,11 +101,11 @@ class Membership(Audit):
             "gate": gates,
             "detectable_area": power,
             "largest_epsilon_bound": certified,
-            # Retrain's record has those of Retrain and of the controls.
+            # Retrain's record has those of Retrain and of the controls, noop among them.
             "attacks": {
                 label: {one: _plain(result[one]) for one in ATTACKERS}
                 for label, result in attacked.items()
-                if subject.is_of_reference or label in (BEFORE, method.label)
+                if subject.is_of_reference or label == method.label or (label == BEFORE and result != attacked[NOOP])
             },
         }
         arrays = {

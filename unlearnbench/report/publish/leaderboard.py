@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.errors import NothingMatchedError, UnlearnbenchError, WriteError
+from unlearnbench.records.digits import DIGEST
 from unlearnbench.records.files import inside, make_folder, remove, safe_name, write_whole
 from unlearnbench.records.record import Record
 from unlearnbench.report.frame.aggregate import METRICS, STATUSES, Aggregate, aggregate
@@ -111,9 +112,13 @@ def contents(results: Path, with_marks: bool = True) -> dict[str, bytes]:
 
 
 def _without_settings(scores: pd.DataFrame) -> pd.DataFrame:
-    """Leave out settings, notes and controls but `noop`, most of each line: `machine` and `key` name their record."""
+    """Leave out settings, notes and controls but `noop`, most of each line: `machine` and `key` name their record.
+
+    As of other digests, the first digits of a key tell it from all others.
+    """
     left_out = ("_config", "_sha256", "notes", "controls")
-    return scores.drop(columns=[name for name in scores.columns if name.endswith(left_out)])
+    shown = scores.drop(columns=[name for name in scores.columns if name.endswith(left_out)])
+    return shown.assign(key=shown["key"].str[:DIGEST])
 
 
 def _standing(out: Path) -> list[str]:
