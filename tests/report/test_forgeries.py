@@ -382,8 +382,8 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "a date in words": (put("provenance.started", "yesterday"), "provenance.started is 'yesterday'"),
     # Numbers that are not finite, and files that two readers read differently
     "NaN": (raw(infinite, "NaN"), "NaN is not strict JSON"),
-    "1e999": (raw(infinite, "1e999"), "it is not written as this package writes records"),
-    "another layout": (other_text, "it is not written as this package writes records"),
+    "1e999": (raw(infinite, "1e999"), "it is not written as this version writes records"),
+    "another layout": (other_text, "it is not written as this version writes records"),
     # Grids and copies
     "a repetition left out": (deleted("sisa", 1), "its method lacks repetition 1 of its grid"),
     "the first repetition left out": (deleted("sisa", 0), "its method lacks repetition 0 of its grid"),
