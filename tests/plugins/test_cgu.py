@@ -238,7 +238,7 @@ def test_a_refused_model_is_a_refused_record():
     record, _, _ = run_cell(cell("cgu"), GRAPH, surroundings())
     assert record.status == "refused"
     assert "gcn" in record.notes[0]
-    assert "--models sgc" in record.notes[0]
+    assert "the model 'sgc'" in record.notes[0]
 
 
 def test_the_number_of_propagations_is_the_models():

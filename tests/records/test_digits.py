@@ -85,8 +85,8 @@ def test_what_a_score_has_not_is_left_out() -> None:
     }
 
 
-@pytest.mark.parametrize(("given_value", "kept"), [(1234567.0, 1234570.0), (0.000123456789, 0.000123457), (7, 7)])
-def test_an_audit_keeps_six_digits(given_value: float, kept: float) -> None:
+@pytest.mark.parametrize(("given_value", "kept"), [(1234567.0, 1234600.0), (0.000123456789, 0.00012346), (7, 7)])
+def test_an_audit_keeps_five_digits(given_value: float, kept: float) -> None:
     assert kept_of_audit({"details": [{"value": given_value}], "verdict": "exact"}) == {
         "details": [{"value": kept}],
         "verdict": "exact",

@@ -66,7 +66,7 @@ def test_without_a_stream_nothing_of_a_cell_is_new() -> None:
     assert AT_ONCE.canonical() == {"kind": "node", "count": 12}
     assert STREAM.canonical() == {"kind": "node", "count": 4, "stream": 3}
     record, arrays = ran("retrain", AT_ONCE)
-    assert [set(request) for request in record.requests] == [{"ids_sha256", "count", "file"}]
+    assert [set(request) for request in record.requests] == [{"ids_sha256", "count"}]
     assert {name.split("/")[0] for name in arrays if name.count("/") == 2} == {"before", "after"}
     made = cell("sisa", forget=STREAM)
     assert cell_from_plain(cell_to_plain(made), CATALOGUE) == made

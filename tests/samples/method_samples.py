@@ -88,4 +88,4 @@ def check_any_model_but_sgc_is_refused(name):
         fitted(name, toy_task())
     record, _, _ = run_cell(cell(name), GRAPH, surroundings())
     assert record.status == "refused"
-    assert "--models sgc" in record.notes[0]
+    assert "the model 'sgc'" in record.notes[0]
