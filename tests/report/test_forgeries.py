@@ -211,7 +211,8 @@ def second_machine(seconds: float = 1.0, started: str = "", **facts: Any) -> For
         plain["provenance"]["machine"] = described["id"]
         plain["provenance"]["started"] = started or plain["provenance"]["started"]
         plain["phases"]["seconds"] = [one * seconds for one in plain["phases"]["seconds"]]
-        plain["unlearn_seconds"] *= seconds
+        # Anew: a product would multiply what was rounded, too.
+        plain["unlearn_seconds"] = request_seconds(rows_of(plain["phases"]))
         target = folder / "records" / described["id"] / path.parent.relative_to(path.parents[2]) / path.name
         target.parent.mkdir(parents=True)
         write(target, plain)
