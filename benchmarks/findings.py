@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,7 @@ from unlearnbench.report.tables.audits import frame_of_audits
 from unlearnbench.report.tables.index import build_tables
 
 ROOT = Path(__file__).parents[1]
-DATASETS = ("cora", "citeseer")
-NAMES = {"cora": "Cora", "citeseer": "CiteSeer"}
+DATASETS = {"cora": "Cora", "citeseer": "CiteSeer"}
 MODEL, PROTOCOL, REQUESTS = "gcn", "www24", 5
 REPETITIONS = 10
 LARGE, SMALL = "5 % of nodes", "0.5 % of nodes"
@@ -48,10 +47,10 @@ class Evidence:
 
     def rows(self, table: str, forget: str) -> Rows:
         """Return the rows of a table of `unlearnbench report` for requests of one size."""
-        tables = build_tables(self.runs if table != "distances" else self.audits, table, audits=self.audits)
+        runs, audits = (frame[frame["forget"] == forget] for frame in (self.runs, self.audits))
         found: dict[tuple[str, str], Row] = {}
-        for row in (row for one in tables for row in plain_rows(one.data)):
-            if (row["forget"], row["protocol"]) == (forget, PROTOCOL):
+        for one in build_tables(audits if table == "distances" else runs, table, audits=audits):
+            for row in plain_rows(one.data):
                 place = row["dataset"], row["method"].replace(" (repaired)", "")
                 assert place not in found, f"two rows for {place}"
                 found[place] = row
@@ -59,33 +58,27 @@ class Evidence:
 
 
 def _of_these(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["dataset"].isin(DATASETS) & (frame["model"] == MODEL)]
+    return frame[frame["dataset"].isin(DATASETS) & (frame["model"] == MODEL) & (frame["protocol"] == PROTOCOL)]
 
 
 def forgetting(evidence: Evidence) -> list[str]:
     """Return the table of what forgets: exactness, who is recognised, how fast a model learns again."""
     rows = evidence.rows("forgetting", LARGE)
-    kinds: Kinds = (
-        ("exactness", _verdict),
-        ("recognised, %", _recognised),
-        ("relearning", _relearning),
-    )
-    rest = _others(rows, lambda row: _number(row, "membership_tpr"))
-    return _lines(_head(name for name, _ in kinds), rows, (*EXACT, *rest), [shown for _, shown in kinds])
+    kinds: Kinds = (("exactness", _verdict), ("recognised, %", _recognised), ("relearning", _relearning))
+    return _lines(kinds, rows, (*EXACT, *_others(rows, "membership_tpr")))
 
 
 def distances(evidence: Evidence) -> list[str]:
     """Return the table of distances from Retrain's predictions, with F1 after the small request."""
     utility = evidence.rows("summary", SMALL)
-    rows = {place: {**row, **_f1(utility.get(place, {}))} for place, row in evidence.rows("distances", LARGE).items()}
+    rows = {place: {**utility.get(place, {}), **row} for place, row in evidence.rows("distances", LARGE).items()}
     kinds: Kinds = (
         ("F1, %", _utility),
         ("forgotten", _on_forgotten),
         ("neighbours", lambda row: _elsewhere(row, "hop_1")),
         ("test nodes", lambda row: _elsewhere(row, "test")),
     )
-    rest = _others(rows, lambda row: _number(row, "forgotten"))
-    return _lines(_head(name for name, _ in kinds), rows, (*EXACT, *rest), [shown for _, shown in kinds])
+    return _lines(kinds, rows, (*EXACT, *_others(rows, "forgotten")))
 
 
 def small_request(evidence: Evidence) -> list[str]:
@@ -93,8 +86,7 @@ def small_request(evidence: Evidence) -> list[str]:
     near = evidence.rows("distances", SMALL)
     rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", SMALL).items()}
     kinds: Kinds = (("forgotten", _on_forgotten), ("recognised, %", _recognised), ("relearning", _relearning))
-    methods = ("retrain", *_others(rows, lambda row: _number(row, "forgotten")))
-    return _lines(_head(name for name, _ in kinds), rows, methods, [shown for _, shown in kinds])
+    return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten")))
 
 
 TABLES: Mapping[str, Callable[[Evidence], list[str]]] = {
@@ -113,22 +105,20 @@ def written(text: str, evidence: Evidence) -> str:
     return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]](evidence)) + found[3], text)
 
 
-def _others(rows: Rows, order: Callable[[Row], float | None]) -> list[str]:
+def _others(rows: Rows, number: str) -> list[str]:
     """Return the methods that are not exact, sorted by a number of the first dataset."""
-    found = {method: order(rows.get((DATASETS[0], method), {})) for _, method in rows}
+    first = next(iter(DATASETS))
+    found = {method: _number(rows.get((first, method), {}), number) for _, method in rows}
     others = [method for method in found if method not in EXACT and not method.startswith("smoothed")]
     return sorted(others, key=lambda method: (found[method] is None, found[method], method))
 
 
-def _head(kinds: Iterable[str]) -> list[str]:
-    return [f"{kind}, {NAMES[DATASETS[0]]} | {NAMES[DATASETS[1]]}" for kind in kinds]
-
-
-def _lines(head: Sequence[str], rows: Rows, methods: Iterable[str], kinds: Sequence[Callable[[Row], str]]) -> list[str]:
+def _lines(kinds: Kinds, rows: Rows, methods: Iterable[str]) -> list[str]:
     """Return the lines of a table: a method a row, of each kind one column for each dataset."""
+    head = [f"{name}, {' | '.join(DATASETS.values())}" for name, _ in kinds]
     lines = [f"| | {' | '.join(head)} |", "|" + "---|" * (1 + len(head) * len(DATASETS))]
     for method in methods:
-        cells = [kind(rows.get((dataset, method), {})) for kind in kinds for dataset in DATASETS]
+        cells = [shown(rows.get((dataset, method), {})) for _, shown in kinds for dataset in DATASETS]
         if any(cells):
             lines.append(f"| {method} | {' | '.join(cells)} |")
     return lines
@@ -149,12 +139,8 @@ def _of(row: Row, name: str) -> str:
     return "" if (count := _number(row, name)) in (None, REQUESTS) else f", n = {count:.0f}"
 
 
-def _f1(row: Row) -> Row:
-    return {"f1": row.get("f1_micro_full_mean"), "f1_n": row.get("f1_micro_full_n")}
-
-
 def _utility(row: Row) -> str:
-    value, count = _number(row, "f1"), _number(row, "f1_n")
+    value, count = _number(row, "f1_micro_full_mean"), _number(row, "f1_micro_full_n")
     if value is None or count is None:
         return ""
     return f"{100 * value:.1f}" + ("" if count == REPETITIONS else f" [{count:.0f}]")

@@ -19,7 +19,7 @@ from unlearnbench.report.frame.names import shown_forget, shown_method, shown_pr
 from unlearnbench.report.frame.plain_rows import Row, plain_rows, rows_by
 from unlearnbench.report.frame.record_groups import distinguish, first_of_each
 from unlearnbench.report.frame.tuned_rows import is_tuned, method_of, training_of
-from unlearnbench.report.tables.mean_scores import mean_scores
+from unlearnbench.report.tables.mean_scores import CANNOT_TELL, mean_scores
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
@@ -215,7 +215,7 @@ def _state(score: Mapping[str, Any], audit: str, gate: Mapping[str, Any] | None)
         return NO_GATE
     through = gate.get(str(score.get("measure")))
     # A measure that the gate does not know stands on its own control alone.
-    return own if not isinstance(through, Mapping) or through.get("valid") else "cannot tell"
+    return own if not isinstance(through, Mapping) or through.get("valid") else CANNOT_TELL
 
 
 def _placed(record: Record) -> dict[str, str]:

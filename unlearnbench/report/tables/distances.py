@@ -14,7 +14,7 @@ from unlearnbench.report.frame.record_groups import retrains
 from unlearnbench.report.tables.audits import FACETS, NO_GATE, PLACE, place_name, provenance
 from unlearnbench.report.tables.evidence import DISTANCE, Cell, audited, component_name, latest_rows
 from unlearnbench.report.tables.formatting import hundredths
-from unlearnbench.report.tables.mean_scores import CANNOT_TELL, OWN
+from unlearnbench.report.tables.mean_scores import OWN, counted
 from unlearnbench.report.tables.notes import Note
 from unlearnbench.report.tables.table import Table
 
@@ -89,11 +89,11 @@ def _raw(place: str, cell: Cell, rows: Sequence[Row]) -> dict[str, Any]:
     keys = {record["key"] for record in cell.records}
     there = [row for row in rows if row["key"] in keys and _is_at(row, place) and not pd.isna(row["value"])]
     # Where a request gives a number, the distance in nats is of the same requests as the relative one.
-    counted = [row for row in there if row["state"] != CANNOT_TELL] or there
+    nats = [row["value"] for row in counted(there)]
     return {
         name: cell.value,
         **{f"{name}_{part}": getattr(cell, part) for part in ("low", "high", "n", "state")},
-        f"{name}_nats": fmean(row["value"] for row in counted) if counted else None,
+        f"{name}_nats": fmean(nats) if nats else None,
     }
 
 
@@ -114,6 +114,5 @@ def _notes(part: pd.DataFrame, places: Sequence[str], cells: Sequence[Cell]) -> 
 def _untouched(part: pd.DataFrame, place: str) -> str:
     rows = plain_rows(part, ["measure", "where", "state", "seed", "repetition", "noop"])
     there = [row for row in rows if _is_at(row, place) and not pd.isna(row["noop"])]
-    counted = [row for row in there if row["state"] != CANNOT_TELL] or there
-    requests = {(row["seed"], row["repetition"]): row["noop"] for row in counted}
+    requests = {(row["seed"], row["repetition"]): row["noop"] for row in counted(there)}
     return f"{place} {fmean(requests.values()):.2g}" if requests else f"{place} unknown"

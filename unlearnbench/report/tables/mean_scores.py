@@ -73,6 +73,11 @@ def mean_effect(rows: Sequence[Row]) -> Ratio:
     return Ratio(mean.n, mean.mean, mean.low, mean.high)
 
 
+def counted(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that are evidence, or all where none is."""
+    return [row for row in rows if row["state"] != CANNOT_TELL] or list(rows)
+
+
 def _is_over_noop(row: Row) -> bool:
     """Whether the effect of a score is its value over that of the untouched model."""
     over = row["measure"] == ENERGY or str(row["where"]).endswith(OWN)
