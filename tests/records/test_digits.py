@@ -42,7 +42,7 @@ def test_digests_of_older_records_are_those_of_newer_ones() -> None:
     assert kept_of_digests({}) == {}
 
 
-NAMES = st.sampled_from(["members/000", "members/001", "aggregator"])
+NAMES = st.sampled_from(["members/000", "members/001", "members/003", "members", "aggregator"])
 DIGESTS = st.dictionaries(NAMES, st.sampled_from(["0" * 16, "1" * 16]))
 
 
@@ -53,6 +53,16 @@ def test_a_file_holds_what_changed_and_is_read_whole(before: dict[str, str], aft
     assert kept_of_digests(written) == digests
     assert set(written) == {"before", "changed", "unchanged"}
     assert all(before.get(name) != digest for name, digest in written["changed"].items())
+
+
+def test_members_stand_in_a_file_in_order_without_their_names() -> None:
+    zero, one = "0" * 16, "1" * 16
+    before = {"aggregator": one, "members/000": zero, "members/001": one, "members/003": zero}
+    written = written_digests({"before": before, "after": before | {"members/001": zero}})
+    assert written == {
+        "before": {"members": [zero, one], "aggregator": one, "members/003": zero},
+        "changed": {"members/001": zero},
+    }
 
 
 def test_of_digests_that_are_not_both_there_nothing_is_left_out() -> None:

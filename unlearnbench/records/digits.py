@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ DIGEST = 16
 """Hexadecimal digits of a digest of parameters or predictions: 64 bits tell those of all records apart."""
 CHANGED = "changed"
 """In a file: the digests after the request that differ from those before."""
+MEMBERS = "members"
+"""In a file: the digests of all members before the request, in order of their numbers."""
 LOAD = 3
 """Decimals of a load average and of the number of busy cores."""
 
@@ -68,7 +71,9 @@ def kept_of_digest(digest: str) -> str:
 
 
 def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """Shorten the digests of parameters; say whole what they are after the request."""
+    """Shorten the digests of parameters; name every member, and say whole what they are after the request."""
+    if isinstance(before := digests.get("before"), dict):
+        digests = {**digests, "before": _by_name(before)}
     if isinstance(changed := digests.get(CHANGED), dict):
         everything = {**digests.get("before", {}), **changed}
         after = {name: digest for name, digest in everything.items() if digest is not None}
@@ -83,12 +88,42 @@ def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """Return digests as a file holds them: after the request those that changed, null for what is gone."""
+    """Return digests as a file holds them: members in order; after the request what changed, null for what is gone."""
     before, after = digests.get("before"), digests.get("after")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return dict(digests)
     changed = {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
-    return {name: value for name, value in digests.items() if name != "after"} | {CHANGED: changed}
+    others = {name: value for name, value in digests.items() if name != "after"}
+    return others | {"before": _in_order(before), CHANGED: changed}
+
+
+def _member(number: int) -> str:
+    return f"{MEMBERS}/{number:03d}"
+
+
+def _in_order(before: Mapping[str, str]) -> dict[str, Any]:
+    """Return digests with a list for the members from the first on, without their names."""
+    count = next(number for number in itertools.count() if _member(number) not in before)
+    if not count or MEMBERS in before:
+        return dict(before)
+    members = [_member(number) for number in range(count)]
+    return {MEMBERS: [before[name] for name in members]} | {
+        name: digest for name, digest in before.items() if name not in members
+    }
+
+
+def _by_name(before: Mapping[str, Any]) -> dict[str, str]:
+    """Return digests with a name for each member.
+
+    Raises:
+        ValueError: Something else than the members has a list.
+    """
+    members = before.get(MEMBERS)
+    listed = members if isinstance(members, list) else []
+    others = {name: digest for name, digest in before.items() if not (listed and name == MEMBERS)}
+    if lists := [name for name, digest in others.items() if isinstance(digest, list)]:
+        raise ValueError(f"{lists[0]} has a list instead of a digest")
+    return {_member(number): digest for number, digest in enumerate(listed)} | others
 
 
 def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:

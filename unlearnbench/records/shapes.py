@@ -100,7 +100,7 @@ class _Partition(TypedDict, total=False):
 
 @_part
 class _Digests(TypedDict, total=False):
-    before: dict[str, str]
+    before: dict[str, str | list[str]]
     after: dict[str, str]
     changed: dict[str, str | None]
     members_changed: list[int]
