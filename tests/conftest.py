@@ -34,6 +34,11 @@ hypothesis.settings.register_profile("without a deadline", deadline=None)
 hypothesis.settings.load_profile("without a deadline")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest tests first: one that starts last would keep all other cores waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_collection_finish() -> None:
     """Spare collections of garbage, of which every cell has one, a look at all modules of the tests."""
     gc.collect()

@@ -419,6 +419,7 @@ def test_permutations_reject_what_differs_and_see_which_is_nearer():
     assert energy.nearer_p(matrix, far, near, target, 199, rng) > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_verdicts_of_first_party_methods_on_digits(catalogue, tmp_path):
     few = "partitioner.epochs=2,aggregator.epochs=1,aggregator.sample=99"

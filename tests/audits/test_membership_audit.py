@@ -223,6 +223,7 @@ def test_numbers_of_shadows_and_effort() -> None:
     assert audit.effort(subject.cell.method) == effort
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_real_controls_are_ranked_rightly() -> None:
     finding = Membership(Membership.Params(shadows=32)).examine(toy_subject("retrain", epochs=100, ratio=0.2))

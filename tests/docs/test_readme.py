@@ -82,6 +82,7 @@ def test_the_readme_has_commands_of_every_kind() -> None:
     assert {line.split()[0] for line in FENCED} == {"make", "pip", "unlearnbench"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_every_command_of_the_readme_one_after_the_other_in_an_empty_folder(command: Any, tmp_path: Path) -> None:

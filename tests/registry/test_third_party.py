@@ -69,6 +69,7 @@ def test_a_minimal_plugin_is_small() -> None:
     assert lines_of(PROJECT) <= 8
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @needs_pip
 def test_a_plugin_is_installed_by_pip_and_used_from_the_command_line(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def test_other_runtime_errors_are_not_taken_for_a_lack_of_memory() -> None:
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @POSIX
 def test_what_ends_the_process_of_a_cell_or_never_returns_is_recorded(

@@ -95,6 +95,7 @@ def test_a_pool_that_forks_never_hangs(tmp_path: Path, way: str) -> None:
     assert record.status == "ok"
 
 
+@pytest.mark.long
 def test_children_get_no_handler_mask_or_variable_of_the_harness(tmp_path: Path) -> None:
     seen = {}
     for way in ([], ["--isolate"], ["--deterministic"]):

@@ -124,6 +124,7 @@ def test_the_order_of_cells_changes_nothing(stateful: Any, tmp_path: Path) -> No
     assert found[2]["careless", 0][4]["before"] != found[2]["careless", 1][4]["before"]
 
 
+@pytest.mark.long
 def test_two_processes_at_once_give_what_one_gives(stateful: Any, tmp_path: Path) -> None:
     arguments = ("run", "-m", "meddling,careless,sisa[num_shards=3,aggregator=stacking]", *ALL, "--seeds")
     site = tmp_path / "other-site"

@@ -14,7 +14,7 @@ import pytest
 from fresh_environments import OFFLINE, environment, lines_that_show_packages, needs_pip
 from repository import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 PAGES = {name: (ROOT / "docs" / f"tutorial_{name}.md").read_text(encoding="utf-8") for name in ("plugin", "posthoc")}
 BLOCK = re.compile(
