@@ -94,8 +94,9 @@ fuzz: $(FOR_TEST)
 	$(BIN)/python benchmarks/stress.py
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
+OTHERS := $(addprefix benchmarks/,gpu.py soak.py growth.py evidence_time.py findings.py tuned.py page_tables.py products.py tally_scale.py)
 bench: $(FOR_RUN)
-	@failed=; for script in $(filter-out benchmarks/gpu.py benchmarks/soak.py benchmarks/growth.py benchmarks/evidence_time.py benchmarks/findings.py benchmarks/products.py benchmarks/tally_scale.py,$(wildcard benchmarks/*.py)); do \
+	@failed=; for script in $(filter-out $(OTHERS),$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
@@ -109,6 +110,7 @@ soak: $(FOR_RUN)
 evidence: $(FOR_RUN)
 	UB=$(BIN)/unlearnbench PYTHON=$(BIN)/python bash benchmarks/evidence.sh
 	$(BIN)/python benchmarks/findings.py
+	$(BIN)/python benchmarks/tuned.py
 
 clean:
 	rm -rf $(VENV)

@@ -57,17 +57,18 @@ everything() {
         --datasets cora,citeseer --forget-ratio 0.05 --repetitions 3
     audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$EXACT,$SHARDED,$NEWER" \
         --datasets cora,citeseer --repetitions 5
-    audit distance --methods "noop,$APPROXIMATE" --datasets pubmed
+    audit controls --methods "noop,$APPROXIMATE" --datasets pubmed
+    audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets pubmed --repetitions 5
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 \
         --repetitions 5
     audit exactness --methods "$EXACT,sisa,noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora \
         --forget-kind edge
-    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES" \
+    run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
-    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent" --datasets cora,citeseer --protocol tuned \
-        --repetitions 5
+    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent,etr,cognac,ceu,d2dgn" --datasets cora,citeseer \
+        --protocol tuned --repetitions 5
     audit exactness,membership --methods "$NEWER" --datasets cora,citeseer
     audit membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC"
     audit distance,membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC" \

@@ -1,20 +1,16 @@
 """The large tables of docs/findings.md, made from the records: none of their numbers is copied by hand.
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`; the text around it is written by people.
-
-    python benchmarks/findings.py            writes the tables into the page
-    python benchmarks/findings.py --check    says which tables are not those of the records, and fails
+python benchmarks/findings.py            writes the tables into the page
+python benchmarks/findings.py --check    says which tables are not those of the records, and fails
 """
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import page_tables
 import pandas as pd
 
 from unlearnbench.report.frame.frame import frame_of_runs, read_results
@@ -22,13 +18,12 @@ from unlearnbench.report.frame.plain_rows import plain_rows
 from unlearnbench.report.tables.audits import frame_of_audits
 from unlearnbench.report.tables.index import build_tables
 
-ROOT = Path(__file__).parents[1]
 DATASETS = {"cora": "Cora", "citeseer": "CiteSeer"}
+LARGER = {"pubmed": "PubMed"}
 MODEL, PROTOCOL, REQUESTS = "gcn", "www24", 5
 REPETITIONS = 10
 LARGE, SMALL = "5 % of nodes", "0.5 % of nodes"
 EXACT = ("retrain", "sisa[partitioner=hash]", "tally", "sisa", "graphrevoker", "grapheraser", "guide")
-BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n\n).*?(\n\n<!-- end -->)", re.S)
 
 Row = Mapping[str, Any]
 Rows = Mapping[tuple[str, str], Row]
@@ -38,7 +33,7 @@ Kinds = tuple[tuple[str, Callable[[Row], str]], ...]
 
 
 class Evidence:
-    """What the records of a results folder say of two graphs."""
+    """What the records of a results folder say of the graphs of the tables."""
 
     def __init__(self, results: Path) -> None:
         read = read_results(results)
@@ -58,7 +53,9 @@ class Evidence:
 
 
 def _of_these(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["dataset"].isin(DATASETS) & (frame["model"] == MODEL) & (frame["protocol"] == PROTOCOL)]
+    return frame[
+        frame["dataset"].isin({**DATASETS, **LARGER}) & (frame["model"] == MODEL) & (frame["protocol"] == PROTOCOL)
+    ]
 
 
 def forgetting(evidence: Evidence) -> list[str]:
@@ -89,39 +86,42 @@ def small_request(evidence: Evidence) -> list[str]:
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten")))
 
 
+def distances_on_pubmed(evidence: Evidence) -> list[str]:
+    """Return the table of distances on a larger graph, of methods without shards."""
+    rows = evidence.rows("distances", LARGE)
+    kinds: Kinds = (
+        ("forgotten", _on_forgotten),
+        ("neighbours", lambda row: _elsewhere(row, "hop_1")),
+        ("test nodes", lambda row: _elsewhere(row, "test")),
+    )
+    return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten", LARGER)), LARGER)
+
+
 TABLES: Mapping[str, Callable[[Evidence], list[str]]] = {
     "forgetting": forgetting,
     "distances": distances,
     "small-request": small_request,
+    "distances-on-pubmed": distances_on_pubmed,
 }
 
 
-def written(text: str, evidence: Evidence) -> str:
-    """Return a page with its tables made anew.
-
-    Raises:
-        KeyError: The page has a table of another name.
-    """
-    return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]](evidence)) + found[3], text)
-
-
-def _others(rows: Rows, number: str) -> list[str]:
+def _others(rows: Rows, number: str, datasets: Mapping[str, str] = DATASETS) -> list[str]:
     """Return the methods that are not exact, sorted by a number of the first dataset."""
-    first = next(iter(DATASETS))
+    first = next(iter(datasets))
     found = {method: _number(rows.get((first, method), {}), number) for _, method in rows}
     others = [method for method in found if method not in EXACT and not method.startswith("smoothed")]
     return sorted(others, key=lambda method: (found[method] is None, found[method], method))
 
 
-def _lines(kinds: Kinds, rows: Rows, methods: Iterable[str]) -> list[str]:
+def _lines(kinds: Kinds, rows: Rows, methods: Iterable[str], datasets: Mapping[str, str] = DATASETS) -> list[str]:
     """Return the lines of a table: a method a row, of each kind one column for each dataset."""
-    head = [f"{name}, {' | '.join(DATASETS.values())}" for name, _ in kinds]
-    lines = [f"| | {' | '.join(head)} |", "|" + "---|" * (1 + len(head) * len(DATASETS))]
-    for method in methods:
-        cells = [shown(rows.get((dataset, method), {})) for _, shown in kinds for dataset in DATASETS]
-        if any(cells):
-            lines.append(f"| {method} | {' | '.join(cells)} |")
-    return lines
+    first, *others = datasets.values()
+    head = [heading for name, _ in kinds for heading in (f"{name}, {first}", *others)]
+    cells = {
+        method: [shown(rows.get((dataset, method), {})) for _, shown in kinds for dataset in datasets]
+        for method in methods
+    }
+    return page_tables.table(["method", *head], ([method, *row] for method, row in cells.items() if any(row)))
 
 
 def _number(row: Row, name: str) -> float | None:
@@ -191,24 +191,5 @@ def _elsewhere(row: Row, place: str) -> str:
     return _share(value) + ("" if of == _number(row, "requests") else f" [{of:.0f}]")
 
 
-def main() -> None:
-    """Write the tables, or compare them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=ROOT / "results")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "findings.md")
-    parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    text = given.page.read_text("utf-8")
-    anew = written(text, Evidence(given.results))
-    if not given.check:
-        given.page.write_text(anew, "utf-8")
-    elif stale := [
-        found["name"]
-        for found, other in zip(BLOCK.finditer(text), BLOCK.finditer(anew), strict=True)
-        if found[0] != other[0]
-    ]:
-        sys.exit(f"{given.page}: not what the records say: {', '.join(stale)}. Run: python benchmarks/findings.py")
-
-
 if __name__ == "__main__":
-    main()
+    page_tables.main(__doc__, page_tables.ROOT / "docs" / "findings.md", TABLES, Evidence)

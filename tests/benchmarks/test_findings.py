@@ -18,6 +18,11 @@ def findings(monkeypatch):
     return importlib.import_module("findings")
 
 
+@pytest.fixture
+def pages(findings):
+    return findings.page_tables
+
+
 class Known:
     """Rows that are made up."""
 
@@ -29,10 +34,10 @@ class Known:
 
 
 @pytest.mark.slow
-def test_the_committed_page_is_what_the_committed_records_say(findings):
+def test_the_committed_page_is_what_the_committed_records_say(findings, pages):
     text = PAGE.read_text("utf-8")
-    assert len(findings.BLOCK.findall(text)) == text.count("<!-- table ") >= 2
-    assert findings.written(text, findings.Evidence(ROOT / "results")) == text
+    assert len(pages.BLOCK.findall(text)) == text.count("<!-- table ") == len(findings.TABLES)
+    assert pages.written(text, findings.TABLES, findings.Evidence(ROOT / "results")) == text
 
 
 def test_a_number_says_how_many_requests_it_is_of_and_how_sure_it_is(findings):
@@ -46,7 +51,7 @@ def test_a_number_says_how_many_requests_it_is_of_and_how_sure_it_is(findings):
     }
     table = findings.forgetting(Known(rows))
     assert table[0] == (
-        "| | exactness, Cora | CiteSeer | recognised, %, Cora | CiteSeer | relearning, Cora | CiteSeer |"
+        "| method | exactness, Cora | CiteSeer | recognised, %, Cora | CiteSeer | relearning, Cora | CiteSeer |"
     )
     assert table[2:] == [
         "| retrain | exact |  | 1.0 (0.0 to 1.3) |  | 1 |  |",
@@ -64,25 +69,15 @@ def test_a_place_says_of_how_many_requests_it_gives_a_number(findings):
     assert table[2:] == ["| near |  |  | 0.00 | ? | 0.20 [4] |  |  | ? |"]
 
 
-def test_a_page_keeps_its_text_and_takes_the_numbers_of_the_records(findings):
-    rows = {("cora", "retrain"): {"exactness": "exact"}}
-    page = "Before.\n\n<!-- table forgetting -->\n\n| old |\n\n<!-- end -->\n\nAfter.\n"
-    anew = findings.written(page, Known(rows))
-    assert anew.startswith("Before.\n\n<!-- table forgetting -->\n\n| | exactness, Cora |")
-    assert anew.endswith("| retrain | exact |  |  |  |  |  |\n\n<!-- end -->\n\nAfter.\n")
-    assert findings.written(anew, Known(rows)) == anew
-    with pytest.raises(KeyError):
-        findings.written(page.replace("forgetting", "unknown"), Known(rows))
-
-
-def test_a_stale_table_is_named(findings, monkeypatch, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- table forgetting -->\n\n| old |\n\n<!-- end -->\n")
-    monkeypatch.setattr(findings, "Evidence", lambda folder: Known({("cora", "retrain"): {"exactness": "exact"}}))
-    monkeypatch.setattr("sys.argv", ["findings.py", "--page", str(page), "--check"])
-    with pytest.raises(SystemExit, match="not what the records say: forgetting"):
-        findings.main()
-    assert "old" in page.read_text()
-    monkeypatch.setattr("sys.argv", ["findings.py", "--page", str(page)])
-    findings.main()
-    assert "old" not in page.read_text()
+def test_a_larger_graph_has_a_table_of_its_own(findings):
+    sure = {"forget": findings.LARGE, "requests": 5, "forgotten_n": 5, "hop_1_n": 5, "test_n": 4}
+    near = sure | {"forgotten": 0.2, "forgotten_low": 0.1, "forgotten_high": 0.3, "hop_1": 0.4, "test": 0.5}
+    far = sure | {"forgotten": 0.9, "hop_1": 3.0, "test": 2.0}
+    rows = {("pubmed", "far"): far, ("pubmed", "near"): near, ("cora", "near"): far, ("cora", "other"): near}
+    table = findings.distances_on_pubmed(Known(rows))
+    assert table == [
+        "| method | forgotten, PubMed | neighbours, PubMed | test nodes, PubMed |",
+        "|---|---|---|---|",
+        "| near | 0.20 (0.10 to 0.30) | 0.40 | 0.50 [4] |",
+        "| far | 0.90 | 3.00 | 2.00 [4] |",
+    ]

@@ -1,0 +1,132 @@
+"""The tables of docs/tuning.md, made from the trials and the records: none of their numbers is copied by hand.
+
+python benchmarks/tuned.py            writes the tables into the page
+python benchmarks/tuned.py --check    says which tables are not those of the records, and fails
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import page_tables
+import pandas as pd
+
+from unlearnbench.report.frame.frame import frame_of_runs, read_results
+from unlearnbench.report.frame.record_groups import busiest_machine
+from unlearnbench.running.tuned import ANY_OTHER, read_tuned
+
+TUNED_ON = {"digits": "digits", "pubmed": "PubMed"}
+USED_ON = {"cora": "Cora", "citeseer": "CiteSeer"}
+MODEL, FORGET, REPETITIONS = "gcn", "0.5 % of nodes", 3
+
+
+class Evidence:
+    """The trials that were made, what was chosen, and the runs of a results folder with it."""
+
+    def __init__(self, results: Path) -> None:
+        trials = pd.read_csv(results / "tuning" / "trials.csv")
+        self.trials = trials[trials["model"] == MODEL].set_index(["method", "graph", "trial"])
+        rows = [row for row in read_tuned(None).rows if row.graph == ANY_OTHER and row.model == MODEL]
+        self.chosen = {row.method: row for row in rows}
+        runs = frame_of_runs(results, *read_results(results))
+        wanted = (runs["model"] == MODEL) & (runs["forget"] == FORGET) & (runs["view"] == "full")
+        runs = runs[wanted & (runs["repetition"] < REPETITIONS) & runs["preset"].isin(["", "repaired"])]
+        # Where several machines ran a cell, that of most cells counts, as in every table.
+        first = runs["machine"] == busiest_machine(runs["machine"])
+        self.runs = pd.concat([runs[first], runs[~first]]).drop_duplicates("key")
+
+    def trial(self, method: str, graph: str, number: int) -> Any:
+        """Return a trial's loss, F1, Retrain's F1 and distance of the neighbours."""
+        return self.trials.loc[(method, graph, number)]
+
+    def f1(self, method: str, dataset: str, protocol: str) -> float | None:
+        """Return the mean F1 in percent over the repetitions; None where they are not all there."""
+        runs = self.runs[(self.runs["dataset"] == dataset) & (self.runs["protocol"] == protocol)]
+        of = [
+            label == method if protocol != "tuned" else _base(label, self.chosen) == method for label in runs["label"]
+        ]
+        found = runs[of]
+        if sorted(found["repetition"]) != list(range(REPETITIONS)):
+            return None
+        return 100 * float(found["f1_micro"].mean())
+
+
+def distances(evidence: Evidence) -> list[str]:
+    """Return the table of post-hoc methods: what was tried, and what is used on other graphs."""
+    head = ["method", "distance, defaults", "tuned"]
+    for kind in ("", "neighbours, ", "F1 less Retrain's, "):
+        first, *others = TUNED_ON.values()
+        head += [f"{kind}{first}", *others]
+    rows = []
+    for method, row in evidence.chosen.items():
+        if row.objective != "distance":
+            continue
+        pairs = [
+            (evidence.trial(method, graph, 0), evidence.trial(method, graph, row.trial)) for graph in row.chosen_on
+        ]
+        cells = [f"`{method}`", _number(row.default_loss, 2), _number(row.loss, 2)]
+        cells += [_change([trial["loss"] for trial in pair], 2) for pair in pairs]
+        cells += [_change([trial["neighbours"] for trial in pair], 1) for pair in pairs]
+        cells += [_change([100 * (trial["f1"] - trial["retrain_f1"]) for trial in pair], 1) for pair in pairs]
+        # The recipe is Retrain's: what they start from.
+        own = {name: value for name, value in row.values.items() if not name.startswith("training.")}
+        rows.append([*cells, _values(own)])
+    return page_tables.table([*head, "values"], rows)
+
+
+def errors(evidence: Evidence) -> list[str]:
+    """Return the table of methods that train: the share of wrong validation nodes."""
+    rows = []
+    for method, row in evidence.chosen.items():
+        if row.objective != "validation error":
+            continue
+        cells = [f"`{method}`", _number(row.default_loss, 4), _number(row.loss, 4)]
+        for graph in row.chosen_on:
+            losses = [evidence.trial(method, graph, number)["loss"] for number in (0, row.trial)]
+            cells.append(_change(losses, 4))
+        rows.append([*cells, _values(row.values)])
+    return page_tables.table(["method", "validation error, defaults", "tuned", *TUNED_ON.values(), "values"], rows)
+
+
+def elsewhere(evidence: Evidence) -> list[str]:
+    """Return the table of F1 on graphs that nothing was tuned on."""
+    head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
+    rows = []
+    for method in evidence.chosen:
+        found = [evidence.f1(method, dataset, protocol) for dataset in USED_ON for protocol in ("www24", "tuned")]
+        if any(value is not None for value in found[1::2]):
+            rows.append([f"`{method}`", *("" if value is None else f"{value:.1f}" for value in found)])
+    return page_tables.table(head, rows)
+
+
+TABLES: page_tables.Tables = {"distances": distances, "errors": errors, "elsewhere": elsewhere}
+
+
+def _base(label: str, methods: Iterable[str]) -> str | None:
+    """Return which of the methods a row with tuned values is: `ssd[alpha=3.2]` is `ssd`."""
+    found = [
+        name
+        for name in methods
+        if label == name or label.startswith(f"{name[:-1]}," if name.endswith("]") else f"{name}[")
+    ]
+    return max(found, key=len, default=None)
+
+
+def _change(values: Iterable[float], digits: int) -> str:
+    """Write a number before and after, or once where both look alike."""
+    return " to ".join(dict.fromkeys(_number(value, digits) for value in values))
+
+
+def _number(value: float | None, digits: int) -> str:
+    """Write a number; a trial that failed has none."""
+    return "failed" if value is None or pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.0
+
+
+def _values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name.removeprefix('training.')} {value}" for name, value in values.items()) or "defaults"
+
+
+if __name__ == "__main__":
+    page_tables.main(__doc__, page_tables.ROOT / "docs" / "tuning.md", TABLES, Evidence)
