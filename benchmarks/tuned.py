@@ -27,9 +27,10 @@ class Evidence:
 
     def __init__(self, results: Path) -> None:
         trials = pd.read_csv(results / "tuning" / "trials.csv")
-        self.trials = trials[trials["model"] == MODEL].set_index(["method", "graph", "trial"])
-        rows = [row for row in read_tuned(None).rows if row.graph == ANY_OTHER and row.model == MODEL]
-        self.chosen = {row.method: row for row in rows}
+        rows = trials[trials["model"] == MODEL].to_dict("records")
+        self.trials = {(row["method"], row["graph"], row["trial"]): row for row in rows}
+        chosen = [row for row in read_tuned(None).rows if row.graph == ANY_OTHER and row.model == MODEL]
+        self.chosen = {row.method: row for row in chosen}
         runs = frame_of_runs(results, *read_results(results))
         wanted = (runs["model"] == MODEL) & (runs["forget"] == FORGET) & (runs["view"] == "full")
         runs = runs[wanted & (runs["repetition"] < REPETITIONS) & runs["preset"].isin(["", "repaired"])]
@@ -39,7 +40,7 @@ class Evidence:
 
     def trial(self, method: str, graph: str, number: int) -> Any:
         """Return a trial's loss, F1, Retrain's F1 and distance of the neighbours."""
-        return self.trials.loc[(method, graph, number)]
+        return self.trials[method, graph, number]
 
     def f1(self, method: str, dataset: str, protocol: str) -> float | None:
         """Return the mean F1 in percent over the repetitions; None where they are not all there."""

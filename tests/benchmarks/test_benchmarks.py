@@ -260,6 +260,8 @@ def test_make_bench_leaves_out_what_needs_a_gpu_or_takes_long():
         for name in (
             "evidence_time.py",
             "findings.py",
+            "page_tables.py",
+            "tuned.py",
             "gpu.py",
             "growth.py",
             "products.py",

@@ -32,7 +32,7 @@ def test_a_stale_table_is_named(pages, monkeypatch, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     monkeypatch.setattr("sys.argv", ["squares.py", "--page", str(page), "--check"])
-    with pytest.raises(SystemExit, match="not what the records say: squares. Run: python squares.py"):
+    with pytest.raises(SystemExit, match=r"not what the records say: squares\. Run: python squares\.py"):
         pages.main("", page, tables(pages), lambda folder: [2])
     assert page.read_text() == PAGE
     monkeypatch.setattr("sys.argv", ["squares.py", "--page", str(page)])

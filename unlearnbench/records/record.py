@@ -119,8 +119,8 @@ class Record(BaseModel):
     )
     digests: Annotated[Digests, AfterValidator(kept_of_digests)] = Field(
         default_factory=dict,
-        description="Digests of the deployed parameters, 64 bits each: before, members in order; and what changed, null "
-        "where it is gone.",
+        description="Digests of the deployed parameters, 64 bits each: before, members in order; and what changed, "
+        "null where it is gone.",
     )
     predictions_digest: Annotated[str, AfterValidator(kept_of_digest)] | None = Field(
         default=None, description="64 bits of the SHA-256 of the stored predictions; absent where there are none."
