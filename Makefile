@@ -94,7 +94,7 @@ fuzz: $(FOR_TEST)
 	$(BIN)/python benchmarks/stress.py
 
 # Some need a data root: the others run all the same, and those that ended badly are named last.
-OTHERS := $(addprefix benchmarks/,gpu.py soak.py growth.py evidence_time.py findings.py tuned.py page_tables.py products.py tally_scale.py)
+OTHERS := $(addprefix benchmarks/,gpu.py soak.py growth.py evidence_time.py write_pages.py products.py tally_scale.py)
 bench: $(FOR_RUN)
 	@failed=; for script in $(filter-out $(OTHERS),$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; \
@@ -109,8 +109,7 @@ soak: $(FOR_RUN)
 
 evidence: $(FOR_RUN)
 	UB=$(BIN)/unlearnbench PYTHON=$(BIN)/python bash benchmarks/evidence.sh
-	$(BIN)/python benchmarks/findings.py
-	$(BIN)/python benchmarks/tuned.py
+	$(BIN)/python benchmarks/write_pages.py
 
 clean:
 	rm -rf $(VENV)

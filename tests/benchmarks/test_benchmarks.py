@@ -259,14 +259,12 @@ def test_make_bench_leaves_out_what_needs_a_gpu_or_takes_long():
         (ROOT / "benchmarks" / name).as_posix()
         for name in (
             "evidence_time.py",
-            "findings.py",
-            "page_tables.py",
-            "tuned.py",
             "gpu.py",
             "growth.py",
             "products.py",
             "soak.py",
             "tally_scale.py",
+            "write_pages.py",
         )
     }
     assert "benchmarks/gpu.py" in planned("bench-gpu")

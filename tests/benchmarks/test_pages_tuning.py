@@ -1,4 +1,4 @@
-"""The tables of docs/tuning.md are what the trials and the records say."""
+"""Tables of tuning: from the defaults to what was chosen, on each graph."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 from repository import ROOT
 
-PAGE = ROOT / "docs" / "tuning.md"
-
 
 @pytest.fixture
 def tuned(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("tuned")
+    return importlib.import_module("pages.tuning")
 
 
 def chosen(objective, values, trial=1, losses=(0.5, 0.25)):
@@ -42,13 +40,6 @@ class Known:
 
     def f1(self, method, dataset, protocol):
         return {("ssd", "cora", "www24"): 80.0, ("ssd", "cora", "tuned"): 81.04}.get((method, dataset, protocol))
-
-
-@pytest.mark.slow
-def test_the_committed_page_is_what_trials_and_records_say(tuned):
-    text = PAGE.read_text("utf-8")
-    assert len(tuned.page_tables.BLOCK.findall(text)) == text.count("<!-- table ") == len(tuned.TABLES)
-    assert tuned.page_tables.written(text, tuned.TABLES, tuned.Evidence(ROOT / "results")) == text
 
 
 def test_each_graph_goes_from_the_defaults_to_what_is_used(tuned):
@@ -80,7 +71,7 @@ def test_a_method_that_did_not_run_with_tuned_values_has_no_row(tuned):
 
 
 def test_a_mean_is_of_all_repetitions_of_the_method_itself(tuned):
-    evidence = object.__new__(tuned.Evidence)
+    evidence = object.__new__(tuned.Tuning)
     evidence.chosen = {"sisa": None, "sisa[partitioner=hash]": None, "ssd": None}
     runs = [("www24", "sisa", number, 0.5 + number / 10) for number in range(3)]
     runs += [("tuned", "sisa[partitioner=hash]", number, 0.9) for number in range(3)]

@@ -1,4 +1,4 @@
-"""The tables of docs/findings.md are what the records say."""
+"""Tables of what forgets say of how many requests they are, and how sure they are."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from typing import Any
 import pytest
 from repository import ROOT
 
-PAGE = ROOT / "docs" / "findings.md"
-
 
 @pytest.fixture
 def findings(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("findings")
-
-
-@pytest.fixture
-def pages(findings):
-    return findings.page_tables
+    return importlib.import_module("pages.forgetting")
 
 
 class Known:
@@ -31,13 +24,6 @@ class Known:
 
     def rows(self, table: str, forget: str) -> dict[tuple[str, str], dict[str, Any]]:
         return {place: row for place, row in self.found.items() if row.get("forget", forget) == forget}
-
-
-@pytest.mark.slow
-def test_the_committed_page_is_what_the_committed_records_say(findings, pages):
-    text = PAGE.read_text("utf-8")
-    assert len(pages.BLOCK.findall(text)) == text.count("<!-- table ") == len(findings.TABLES)
-    assert pages.written(text, findings.TABLES, findings.Evidence(ROOT / "results")) == text
 
 
 def test_a_number_says_how_many_requests_it_is_of_and_how_sure_it_is(findings):

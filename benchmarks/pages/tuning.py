@@ -1,38 +1,32 @@
-"""The tables of docs/tuning.md, made from the trials and the records: none of their numbers is copied by hand.
-
-python benchmarks/tuned.py            writes the tables into the page
-python benchmarks/tuned.py --check    says which tables are not those of the records, and fails
-"""
+"""Tables of docs/tuning.md: what was tried, what was chosen, and what it does elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-import page_tables
 import pandas as pd
 
-from unlearnbench.report.frame.frame import frame_of_runs, read_results
+from pages.evidence import MODEL, SMALL, Evidence
+from pages.tables import fixed, table
 from unlearnbench.report.frame.record_groups import busiest_machine
 from unlearnbench.running.tuned import ANY_OTHER, read_tuned
 
 TUNED_ON = {"digits": "digits", "pubmed": "PubMed"}
 USED_ON = {"cora": "Cora", "citeseer": "CiteSeer"}
-MODEL, FORGET, REPETITIONS = "gcn", "0.5 % of nodes", 3
+REPETITIONS = 3
 
 
-class Evidence:
-    """The trials that were made, what was chosen, and the runs of a results folder with it."""
+class Tuning:
+    """The trials that were made, what was chosen, and the first runs with it and with the defaults."""
 
-    def __init__(self, results: Path) -> None:
-        trials = pd.read_csv(results / "tuning" / "trials.csv")
-        rows = trials[trials["model"] == MODEL].to_dict("records")
-        self.trials = {(row["method"], row["graph"], row["trial"]): row for row in rows}
+    def __init__(self, evidence: Evidence) -> None:
+        trials = evidence.trials[evidence.trials["model"] == MODEL].to_dict("records")
+        self.trials = {(row["method"], row["graph"], row["trial"]): row for row in trials}
         chosen = [row for row in read_tuned(None).rows if row.graph == ANY_OTHER and row.model == MODEL]
         self.chosen = {row.method: row for row in chosen}
-        runs = frame_of_runs(results, *read_results(results))
-        wanted = (runs["model"] == MODEL) & (runs["forget"] == FORGET) & (runs["view"] == "full")
+        runs = evidence.runs
+        wanted = (runs["model"] == MODEL) & (runs["forget"] == SMALL) & (runs["view"] == "full")
         runs = runs[wanted & (runs["repetition"] < REPETITIONS) & runs["preset"].isin(["", "repaired"])]
         # Where several machines ran a cell, that of most cells counts, as in every table.
         first = runs["machine"] == busiest_machine(runs["machine"])
@@ -54,55 +48,50 @@ class Evidence:
         return 100 * float(found["f1_micro"].mean())
 
 
-def distances(evidence: Evidence) -> list[str]:
+def distances(tuning: Tuning) -> list[str]:
     """Return the table of post-hoc methods: what was tried, and what is used on other graphs."""
     head = ["method", "distance, defaults", "tuned"]
     for kind in ("", "neighbours, ", "F1 less Retrain's, "):
         first, *others = TUNED_ON.values()
         head += [f"{kind}{first}", *others]
     rows = []
-    for method, row in evidence.chosen.items():
+    for method, row in tuning.chosen.items():
         if row.objective != "distance":
             continue
-        pairs = [
-            (evidence.trial(method, graph, 0), evidence.trial(method, graph, row.trial)) for graph in row.chosen_on
-        ]
-        cells = [f"`{method}`", _number(row.default_loss, 2), _number(row.loss, 2)]
+        pairs = [(tuning.trial(method, graph, 0), tuning.trial(method, graph, row.trial)) for graph in row.chosen_on]
+        cells = [f"`{method}`", _loss(row.default_loss, 2), _loss(row.loss, 2)]
         cells += [_change([trial["loss"] for trial in pair], 2) for pair in pairs]
         cells += [_change([trial["neighbours"] for trial in pair], 1) for pair in pairs]
         cells += [_change([100 * (trial["f1"] - trial["retrain_f1"]) for trial in pair], 1) for pair in pairs]
         # The recipe is Retrain's: what they start from.
         own = {name: value for name, value in row.values.items() if not name.startswith("training.")}
         rows.append([*cells, _values(own)])
-    return page_tables.table([*head, "values"], rows)
+    return table([*head, "values"], rows)
 
 
-def errors(evidence: Evidence) -> list[str]:
+def errors(tuning: Tuning) -> list[str]:
     """Return the table of methods that train: the share of wrong validation nodes."""
     rows = []
-    for method, row in evidence.chosen.items():
+    for method, row in tuning.chosen.items():
         if row.objective != "validation error":
             continue
-        cells = [f"`{method}`", _number(row.default_loss, 4), _number(row.loss, 4)]
+        cells = [f"`{method}`", _loss(row.default_loss, 4), _loss(row.loss, 4)]
         for graph in row.chosen_on:
-            losses = [evidence.trial(method, graph, number)["loss"] for number in (0, row.trial)]
+            losses = [tuning.trial(method, graph, number)["loss"] for number in (0, row.trial)]
             cells.append(_change(losses, 4))
         rows.append([*cells, _values(row.values)])
-    return page_tables.table(["method", "validation error, defaults", "tuned", *TUNED_ON.values(), "values"], rows)
+    return table(["method", "validation error, defaults", "tuned", *TUNED_ON.values(), "values"], rows)
 
 
-def elsewhere(evidence: Evidence) -> list[str]:
+def elsewhere(tuning: Tuning) -> list[str]:
     """Return the table of F1 on graphs that nothing was tuned on."""
     head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
     rows = []
-    for method in evidence.chosen:
-        found = [evidence.f1(method, dataset, protocol) for dataset in USED_ON for protocol in ("www24", "tuned")]
+    for method in tuning.chosen:
+        found = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in ("www24", "tuned")]
         if any(value is not None for value in found[1::2]):
-            rows.append([f"`{method}`", *("" if value is None else f"{value:.1f}" for value in found)])
-    return page_tables.table(head, rows)
-
-
-TABLES: page_tables.Tables = {"distances": distances, "errors": errors, "elsewhere": elsewhere}
+            rows.append([f"`{method}`", *(fixed(value, 1) for value in found)])
+    return table(head, rows)
 
 
 def _base(label: str, methods: Iterable[str]) -> str | None:
@@ -117,17 +106,13 @@ def _base(label: str, methods: Iterable[str]) -> str | None:
 
 def _change(values: Iterable[float], digits: int) -> str:
     """Write a number before and after, or once where both look alike."""
-    return " to ".join(dict.fromkeys(_number(value, digits) for value in values))
+    return " to ".join(dict.fromkeys(_loss(value, digits) for value in values))
 
 
-def _number(value: float | None, digits: int) -> str:
+def _loss(value: float | None, digits: int) -> str:
     """Write a number; a trial that failed has none."""
-    return "failed" if value is None or pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.0
+    return fixed(value, digits, "failed")
 
 
 def _values(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.removeprefix('training.')} {value}" for name, value in values.items()) or "defaults"
-
-
-if __name__ == "__main__":
-    page_tables.main(__doc__, page_tables.ROOT / "docs" / "tuning.md", TABLES, Evidence)

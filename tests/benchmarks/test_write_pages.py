@@ -1,0 +1,103 @@
+"""A program writes the tables of pages from the records, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from repository import ROOT
+
+PAGE = "Before.\n\n<!-- table squares -->\n\n| old |\n\n<!-- end -->\n\nAfter.\n"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("write_pages")
+
+
+@pytest.fixture
+def tables(script):
+    return importlib.import_module("pages.tables")
+
+
+def squares(tables):
+    return {"squares": lambda numbers: tables.table(["n", "square"], ([str(n), str(n * n)] for n in numbers))}
+
+
+@pytest.mark.slow
+def test_the_committed_pages_are_what_the_committed_records_say(script, tables):
+    evidence = script.Evidence(ROOT / "results")
+    for page, (known, view) in script.PAGES.items():
+        text = (ROOT / page).read_text("utf-8")
+        assert sorted(found["name"] for found in tables.BLOCK.finditer(text)) == sorted(known)
+        assert text.count("<!-- table ") == len(known)
+        assert not tables.stale(text, tables.written(text, known, view(evidence)))
+
+
+def test_a_page_keeps_its_text_and_takes_the_numbers(tables):
+    anew = tables.written(PAGE, squares(tables), [2, 3])
+    assert anew == PAGE.replace("| old |", "| n | square |\n|---|---|\n| 2 | 4 |\n| 3 | 9 |")
+    assert tables.written(anew, squares(tables), [2, 3]) == anew
+    with pytest.raises(KeyError):
+        tables.written(PAGE.replace("squares", "unknown"), squares(tables), [2, 3])
+
+
+def test_a_stale_table_is_named_and_written_only_where_it_may_be(script, tables, monkeypatch, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    monkeypatch.setattr(script, "PAGES", {"page.md": (squares(tables), lambda evidence: [evidence])})
+    monkeypatch.setattr(script, "Evidence", lambda folder: 2)
+    monkeypatch.setattr("sys.argv", ["write_pages.py", "--root", str(tmp_path), "--check"])
+    with pytest.raises(SystemExit, match=r"page\.md: squares"):
+        script.main()
+    assert page.read_text() == PAGE
+    monkeypatch.setattr("sys.argv", ["write_pages.py", "--root", str(tmp_path)])
+    script.main()
+    assert "| 2 | 4 |" in page.read_text()
+    monkeypatch.setattr("sys.argv", ["write_pages.py", "--root", str(tmp_path), "--check"])
+    script.main()
+
+
+@pytest.mark.parametrize(("value", "written"), [(1.25, "1.2"), (-0.01, "0.0"), (None, "?"), (float("nan"), "?")])
+def test_a_number_is_never_minus_nothing_and_a_missing_one_is_said(tables, value, written):
+    assert tables.fixed(value, 1, "?") == written
+
+
+def test_the_readme_says_what_most_requests_were_judged_as(script):
+    readme = importlib.import_module("pages.readme")
+    cases = {
+        "exact": "exact",
+        "exact-given-partition (ids)": "given partition",
+        "none (2), approximate (3)": "approximate, 3 of 5",
+        "approximate (3), none (2)": "approximate, 3 of 5",
+        "": "",
+    }
+    assert {told: readme._verdict({"exactness": told}) for told in cases} == cases
+
+
+def test_the_readme_shows_what_was_measured_beside_what_people_say(script):
+    readme = importlib.import_module("pages.readme")
+
+    class Known:
+        def rows(self, table, forget):
+            if table == "summary":
+                assert forget == "0.5 % of nodes"
+                return {("cora", "scrub"): {"f1_micro_full_mean": 0.8644, "times_retrain": 0.2054}}
+            assert (table, forget) == ("forgetting", "5 % of nodes")
+            return {("cora", "scrub"): {"exactness": "approximate", "membership_tpr": 0.1977}}
+
+    lines = readme.methods(Known())
+    assert "| `scrub` | Kurmanji, NeurIPS 2023 | n e | approximate | 19.8 | 86.4 | 0.21 |" in lines
+    assert "| `noop` | control: nothing is done | n e f |  |  |  |  |" in lines
+
+
+def test_a_mean_over_five_models_needs_all_of_them(script):
+    runs = importlib.import_module("pages.runs")
+    rows = [
+        {"dataset": "cora", "view": "full", "method": "sisa", "model": model, "difference": -0.02, "high": high}
+        for model, high in zip(runs.MODELS, (-0.01, -0.01, 0.0, 0.01, 0.02), strict=True)
+    ]
+    assert runs._over_models(rows, "cora", "full", "sisa") == "-2.0 (2)"
+    assert runs._over_models(rows[1:], "cora", "full", "sisa") == ""
+    assert runs._over_models(rows, "cora", "shard", "sisa") == ""
