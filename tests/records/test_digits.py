@@ -48,11 +48,22 @@ DIGESTS = st.dictionaries(NAMES, st.sampled_from(["0" * 16, "1" * 16]))
 
 @given(before=DIGESTS, after=DIGESTS)
 def test_a_file_holds_what_changed_and_is_read_whole(before: dict[str, str], after: dict[str, str]) -> None:
-    digests = {"before": before, "after": after, "unchanged": before == after}
+    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    numbers = [int(name.removeprefix("members/")) for name in changed if name.startswith("members/")]
+    digests = {"before": before, "after": after, "members_changed": numbers, "unchanged": before == after}
     written = written_digests(digests)
     assert kept_of_digests(written) == digests
-    assert set(written) == {"before", "changed", "unchanged"}
+    assert set(written) == {"before", "changed"}
     assert all(before.get(name) != digest for name, digest in written["changed"].items())
+
+
+@given(before=DIGESTS, after=DIGESTS, members=st.lists(st.integers(0, 3)), unchanged=st.booleans())
+def test_what_contradicts_the_digests_stays(
+    before: dict[str, str], after: dict[str, str], members: list[int], unchanged: bool
+) -> None:
+    digests = {"before": before, "after": after, "members_changed": members, "unchanged": unchanged}
+    digests["relative_change"] = None
+    assert kept_of_digests(written_digests(digests)) == digests
 
 
 def test_members_stand_in_a_file_in_order_without_their_names() -> None:

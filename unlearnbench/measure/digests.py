@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,6 @@ def digests(state: Mapping[str, Tensor]) -> dict[str, str]:
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the names of the digests that differ, or that only one side has, sorted."""
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-
-
-def members_of(names: Iterable[str]) -> list[int]:
-    """Return the numbers of the members among names of digests."""
-    return [int(name.split("/")[1]) for name in names if name.startswith("members/")]
 
 
 def predictions_digest(arrays: Mapping[str, NDArray[Any]]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from unlearnbench.records.columns import written_columns
@@ -77,7 +77,8 @@ def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(changed := digests.get(CHANGED), dict):
         everything = {**digests.get("before", {}), **changed}
         after = {name: digest for name, digest in everything.items() if digest is not None}
-        digests = {name: value for name, value in digests.items() if name != CHANGED} | {"after": after}
+        others = {name: value for name, value in digests.items() if name != CHANGED}
+        digests = {**what_follows(changed), **others, "after": after}
     shortened = {
         moment: {name: kept_of_digest(digest) for name, digest in digests[moment].items()}
         for moment in ("before", "after")
@@ -93,8 +94,19 @@ def written_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(before, dict) or not isinstance(after, dict):
         return dict(digests)
     changed = {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
-    others = {name: value for name, value in digests.items() if name != "after"}
+    follows = what_follows(changed)
+    others = {
+        name: value
+        for name, value in digests.items()
+        if name != "after" and not (name in follows and follows[name] == value)
+    }
     return others | {"before": _in_order(before), CHANGED: changed}
+
+
+def what_follows(changed: Collection[str]) -> dict[str, Any]:
+    """Return what follows from which digests changed, so that no file says it: members' numbers; whether none did."""
+    members = [int(name.split("/")[1]) for name in sorted(changed) if name.startswith(f"{MEMBERS}/")]
+    return {"members_changed": members, "unchanged": not changed}
 
 
 def _member(number: int) -> str:

@@ -18,12 +18,12 @@ from unlearnbench.measure.digests import (
     changed_names,
     digests,
     is_finite,
-    members_of,
     predictions_digest,
     relative_change,
 )
 from unlearnbench.measure.request_time import answers_like_training, request_seconds
 from unlearnbench.protocol import Request, protocol
+from unlearnbench.records.digits import what_follows
 from unlearnbench.running.cell import Cell
 from unlearnbench.running.contract import GuardedInputs, check_predictions, check_state
 from unlearnbench.running.learning_curves import Curves
@@ -167,9 +167,8 @@ class CellRun:
         outcome.fields["digests"] = {
             "before": self.digests_before,
             "after": self.digests_after,
-            "members_changed": members_of(changed),
             "relative_change": relative_change(self.before, self.after),
-            "unchanged": not changed,
+            **what_follows(changed),
         }
         if not changed:
             outcome.notes.append("unchanged: forgetting changed no parameter.")

@@ -14,8 +14,9 @@ from unlearnbench.component import canonical_json
 from unlearnbench.datasets.base import data_root
 from unlearnbench.errors import UnlearnbenchError, UsageError
 from unlearnbench.graph import Graph
-from unlearnbench.measure.digests import changed_names, members_of, predictions_digest
+from unlearnbench.measure.digests import changed_names, predictions_digest
 from unlearnbench.protocol import protocol
+from unlearnbench.records.digits import what_follows
 from unlearnbench.records.record import Record
 from unlearnbench.records.store import Store
 from unlearnbench.registry.catalogue import Catalogue
@@ -158,9 +159,7 @@ def digest_problem(record: Record) -> str:
     assert isinstance(after, dict)
     changed = changed_names(before, after)
     change = record.digests.get("relative_change")
-    if record.digests.get("unchanged") is not (not changed) or record.digests.get("members_changed") != members_of(
-        changed
-    ):
+    if any(record.digests.get(name) != value for name, value in what_follows(changed).items()):
         return "its digests and what it says of changed members contradict each other."
     if not changed and change:
         return f"no digest changed, and digests.relative_change is {change}."
