@@ -27,6 +27,7 @@ PAGES: Mapping[str, tuple[Tables, Callable[[Evidence], Any]]] = {
             "small-request": forgetting.small_request,
             "corrective": runs.corrective,
             "six-graphs": runs.six_graphs,
+            "cost": runs.cost,
         },
         lambda evidence: evidence,
     ),

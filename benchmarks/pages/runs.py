@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pages.evidence import PROTOCOL, SMALL, Evidence, Row, method_of
+from pages.evidence import MODEL, PROTOCOL, SMALL, Evidence, Row, method_of
 from pages.tables import fixed, table
+from unlearnbench.report.tables.cost import break_even, shown_even
 
 SHARDED = ("sisa", "grapheraser", "graphrevoker")
 MODELS = ("gcn", "gat", "sage", "appnp", "jknet")
@@ -23,7 +24,7 @@ WRONG = {
     "25 % of 1000 spurious edges": "edges, a quarter known",
     "1000 spurious edges": "all",
 }
-REPAIRED_ON = ("cora", "citeseer")
+BOTH = {"cora": "Cora", "citeseer": "CiteSeer"}
 
 
 def six_graphs(evidence: Evidence) -> list[str]:
@@ -59,6 +60,30 @@ def corrective(evidence: Evidence) -> list[str]:
     methods = sorted({method for method, *_ in undone}, key=lambda name: (name != "retrain", name == "noop", name))
     lines = []
     for method in methods:
-        shares = [[undone.get((method, wrong, dataset)) for dataset in REPAIRED_ON] for wrong in WRONG]
+        shares = [[undone.get((method, wrong, dataset)) for dataset in BOTH] for wrong in WRONG]
         lines.append([method, *(", ".join(fixed(value, 2, "?") for value in pair) for pair in shares)])
     return table(["method", *WRONG.values()], lines)
+
+
+def cost(evidence: Evidence) -> list[str]:
+    """Return the table of times relative to Retrain's against the number of deletions."""
+    runs = evidence.runs
+    wanted = runs["forget"].str.fullmatch(r"\d+ nodes?") & runs["dataset"].isin(BOTH) & (runs["model"] == MODEL)
+    wanted &= runs["preset"].isin(["", "repaired"])
+    rows = [row for row in evidence.built("cost", runs[wanted]) if "ratio" in row]
+    counts = sorted({row["deletions"] for row in rows})
+    lines = []
+    for dataset, name in BOTH.items():
+        of_graph = [row for row in rows if row["dataset"] == dataset]
+        seconds: dict[str, dict[int, float]] = {}
+        for row in of_graph:
+            seconds.setdefault(method_of(row), {})[row["deletions"]] = row["seconds"]
+        reference = seconds.pop("retrain", {})
+        for method in [name for name in (*SHARDED, "tally") if name in seconds]:
+            ratios = {row["deletions"]: row["ratio"] for row in of_graph if method_of(row) == method}
+            even = break_even(seconds[method], reference)
+            cells = [fixed(ratios.get(count), 2) for count in counts]
+            lines.append([f"{name}, {method}", *cells, "never" if even is None else shown_even(even)])
+    first, *others = counts
+    head = ["time relative to Retrain", f"{first} deletion", *map(str, others), "Retrain is as fast from"]
+    return table(head, lines)

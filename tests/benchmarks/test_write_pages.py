@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+import pandas as pd
 import pytest
 from repository import ROOT
 
@@ -101,3 +102,29 @@ def test_a_mean_over_five_models_needs_all_of_them(script):
     assert runs._over_models(rows, "cora", "full", "sisa") == "-2.0 (2)"
     assert runs._over_models(rows[1:], "cora", "full", "sisa") == ""
     assert runs._over_models(rows, "cora", "shard", "sisa") == ""
+
+
+def test_a_time_is_relative_to_retrain_and_says_from_when_on_that_is_as_fast(script):
+    runs = importlib.import_module("pages.runs")
+    columns = {"dataset": ["cora"], "model": ["gcn"], "forget": ["1 node"], "preset": [""]}
+    times = {"retrain": (1.0, 1.0), "sisa": (0.5, 1.5), "tally": (0.1, 0.1), "graphrevoker (repaired)": (2.0, 3.0)}
+
+    class Known:
+        runs = pd.DataFrame(columns)
+
+        def built(self, table, frame):
+            assert (table, len(frame)) == ("cost", 1)
+            rows = [
+                {"dataset": "cora", "method": method, "deletions": count, "seconds": value, "ratio": value}
+                for method, values in times.items()
+                for count, value in zip((1, 11), values, strict=True)
+            ]
+            return [{"dataset": "cora", "method": "sisa", "serial_seconds": 1.0}, *rows]
+
+    assert runs.cost(Known()) == [
+        "| time relative to Retrain | 1 deletion | 11 | Retrain is as fast from |",
+        "|---|---|---|---|",
+        "| Cora, sisa | 0.50 | 1.50 | 6 |",
+        "| Cora, graphrevoker | 2.00 | 3.00 | never faster |",
+        "| Cora, tally | 0.10 | 0.10 | never |",
+    ]
