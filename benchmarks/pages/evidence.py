@@ -34,10 +34,10 @@ class Evidence:
         """Return the rows of a table of `unlearnbench report`, made of some of the runs."""
         return [row for one in build_tables(frame, table) for row in plain_rows(one.data)]
 
-    def rows(self, table: str, forget: str) -> Rows:
-        """Return the rows of a table of the protocol `www24` with GCN, for requests of one size."""
+    def rows(self, table: str, forget: str, protocol: str = PROTOCOL) -> Rows:
+        """Return the rows of a table with GCN, for requests of one size."""
         runs, audits = (
-            frame[(frame["forget"] == forget) & (frame["model"] == MODEL) & (frame["protocol"] == PROTOCOL)]
+            frame[(frame["forget"] == forget) & (frame["model"] == MODEL) & (frame["protocol"] == protocol)]
             for frame in (self.runs, self.audits)
         )
         found: dict[tuple[str, str], Row] = {}

@@ -28,7 +28,7 @@ def distances(evidence: Evidence) -> list[str]:
     rows = {place: {**utility.get(place, {}), **row} for place, row in evidence.rows("distances", LARGE).items()}
     kinds: Kinds = (
         ("F1, %", _utility),
-        ("forgotten", _on_forgotten),
+        ("forgotten", on_forgotten),
         ("neighbours", lambda row: _elsewhere(row, "hop_1")),
         ("test nodes", lambda row: _elsewhere(row, "test")),
     )
@@ -39,7 +39,7 @@ def small_request(evidence: Evidence) -> list[str]:
     """Return the table of what approximate methods leave of a small request."""
     near = evidence.rows("distances", SMALL)
     rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", SMALL).items()}
-    kinds: Kinds = (("forgotten", _on_forgotten), ("recognised, %", _recognised), ("relearning", _relearning))
+    kinds: Kinds = (("forgotten", on_forgotten), ("recognised, %", _recognised), ("relearning", _relearning))
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten")))
 
 
@@ -47,7 +47,7 @@ def distances_on_pubmed(evidence: Evidence) -> list[str]:
     """Return the table of distances on a larger graph, of methods without shards."""
     rows = evidence.rows("distances", LARGE)
     kinds: Kinds = (
-        ("forgotten", _on_forgotten),
+        ("forgotten", on_forgotten),
         ("neighbours", lambda row: _elsewhere(row, "hop_1")),
         ("test nodes", lambda row: _elsewhere(row, "test")),
     )
@@ -115,7 +115,8 @@ def _relearning(row: Row) -> str:
     return ("1" if value == 1 and not between else f"{value:.2f}{between}") + _of(row, "relearning_n")
 
 
-def _on_forgotten(row: Row) -> str:
+def on_forgotten(row: Row) -> str:
+    """Write the distance on the forgotten nodes, with its interval; `?` where no request gives a number."""
     value, low, high = (number(row, f"forgotten{end}") for end in ("", "_low", "_high"))
     if value is None:
         return "?" if _text(row, "forgotten_state") else ""

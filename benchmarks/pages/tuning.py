@@ -7,14 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from pages.evidence import MODEL, SMALL, Evidence
-from pages.tables import fixed, table
+from pages.evidence import LARGE, MODEL, PROTOCOL, SMALL, Evidence
+from pages.forgetting import on_forgotten
+from pages.tables import fixed, number, table
 from unlearnbench.report.frame.record_groups import busiest_machine
 from unlearnbench.running.tuned import ANY_OTHER, read_tuned
 
 TUNED_ON = {"digits": "digits", "pubmed": "PubMed"}
 USED_ON = {"cora": "Cora", "citeseer": "CiteSeer"}
 REPETITIONS = 3
+TUNED = "tuned"
 
 
 class Tuning:
@@ -31,6 +33,7 @@ class Tuning:
         # Where several machines ran a cell, that of most cells counts, as in every table.
         first = runs["machine"] == busiest_machine(runs["machine"])
         self.runs = pd.concat([runs[first], runs[~first]]).drop_duplicates("key")
+        self.near = {protocol: evidence.rows("distances", LARGE, protocol) for protocol in (PROTOCOL, TUNED)}
 
     def trial(self, method: str, graph: str, number: int) -> Any:
         """Return a trial's loss, F1, Retrain's F1 and distance of the neighbours."""
@@ -39,9 +42,7 @@ class Tuning:
     def f1(self, method: str, dataset: str, protocol: str) -> float | None:
         """Return the mean F1 in percent over the repetitions; None where they are not all there."""
         runs = self.runs[(self.runs["dataset"] == dataset) & (self.runs["protocol"] == protocol)]
-        of = [
-            label == method if protocol != "tuned" else _base(label, self.chosen) == method for label in runs["label"]
-        ]
+        of = [label == method if protocol != TUNED else _base(label, self.chosen) == method for label in runs["label"]]
         found = runs[of]
         if sorted(found["repetition"]) != list(range(REPETITIONS)):
             return None
@@ -88,10 +89,29 @@ def elsewhere(tuning: Tuning) -> list[str]:
     head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
     rows = []
     for method in tuning.chosen:
-        found = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in ("www24", "tuned")]
+        found = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in (PROTOCOL, TUNED)]
         if any(value is not None for value in found[1::2]):
             rows.append([f"`{method}`", *(fixed(value, 1) for value in found)])
     return table(head, rows)
+
+
+def near(tuning: Tuning) -> list[str]:
+    """Return the table of distances from Retrain on graphs that nothing was tuned on; the nearest first."""
+    chosen = {
+        (dataset, _base(method.removesuffix(" (tuned)"), tuning.chosen)): row
+        for (dataset, method), row in tuning.near[TUNED].items()
+    }
+    first = next(iter(USED_ON))
+    methods = [method for method, row in tuning.chosen.items() if row.objective == "distance"]
+    lines = []
+    for method in sorted(methods, key=lambda name: number(chosen.get((first, name), {}), "forgotten") or 0.0):
+        cells = []
+        for dataset in USED_ON:
+            cells += [on_forgotten(rows.get((dataset, method), {})) for rows in (tuning.near[PROTOCOL], chosen)]
+        if any(cells[1::2]):
+            lines.append([f"`{method}`", *cells])
+    head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
+    return table(head, lines)
 
 
 def _base(label: str, methods: Iterable[str]) -> str | None:
