@@ -65,7 +65,7 @@ def _others(rows: Rows, name: str, datasets: Mapping[str, str] = DATASETS) -> li
 def _lines(kinds: Kinds, rows: Rows, methods: Iterable[str], datasets: Mapping[str, str] = DATASETS) -> list[str]:
     """Return the lines of a table: a method a row, of each kind one column for each dataset."""
     first, *others = datasets.values()
-    head = [heading for name, _ in kinds for heading in (f"{name}, {first}", *others)]
+    head = [heading for name, _ in kinds for heading in ((f"{name}, {first}", *others) if others else (name,))]
     cells = {
         method: [shown(rows.get((dataset, method), {})) for _, shown in kinds for dataset in datasets]
         for method in methods
