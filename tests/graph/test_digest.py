@@ -33,7 +33,7 @@ def test_a_digest_is_of_name_type_shape_and_bytes(tensor: Tensor) -> None:
         digest = hashlib.blake2b(digest_size=16)
         update(digest, tensor, name)
         assert digest.hexdigest() == by_hand.hexdigest()
-    assert digests({"members/000/weight": tensor}) == {"members/000": by_hand.hexdigest()[:16]}
+    assert digests({"members/000/weight": tensor}) == {"members/000": by_hand.hexdigest()[:12]}
     without_shape = hashlib.blake2b(f"{plain.dtype}".encode() + content, digest_size=16)
     assert taint_digest(tensor) == without_shape.hexdigest()
 

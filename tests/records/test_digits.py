@@ -15,6 +15,7 @@ from unlearnbench.records.digits import (
     kept_of_phase,
     kept_of_provenance,
     written_digests,
+    written_provenance,
 )
 
 LONG = "0123456789abcdef" * 2
@@ -37,13 +38,13 @@ def test_metrics_of_other_counts_of_nodes_stay_apart() -> None:
 
 def test_digests_of_older_records_are_those_of_newer_ones() -> None:
     older = {"before": {"members/000": LONG}, "after": {"members/000": LONG[::-1]}, "unchanged": False}
-    newer = {"before": {"members/000": LONG[:16]}, "after": {"members/000": LONG[::-1][:16]}, "unchanged": False}
+    newer = {"before": {"members/000": LONG[:12]}, "after": {"members/000": LONG[::-1][:12]}, "unchanged": False}
     assert kept_of_digests(older) == kept_of_digests(newer) == newer
     assert kept_of_digests({}) == {}
 
 
 NAMES = st.sampled_from(["members/000", "members/001", "members/003", "members", "aggregator"])
-DIGESTS = st.dictionaries(NAMES, st.sampled_from(["0" * 16, "1" * 16]))
+DIGESTS = st.dictionaries(NAMES, st.sampled_from(["0" * 12, "1" * 12]))
 
 
 @given(before=DIGESTS, after=DIGESTS)
@@ -67,7 +68,7 @@ def test_what_contradicts_the_digests_stays(
 
 
 def test_members_stand_in_a_file_in_order_without_their_names() -> None:
-    zero, one = "0" * 16, "1" * 16
+    zero, one = "0" * 12, "1" * 12
     before = {"aggregator": one, "members/000": zero, "members/001": one, "members/003": zero}
     written = written_digests({"before": before, "after": before | {"members/001": zero}})
     assert written == {
@@ -77,7 +78,7 @@ def test_members_stand_in_a_file_in_order_without_their_names() -> None:
 
 
 def test_of_digests_that_are_not_both_there_nothing_is_left_out() -> None:
-    for odd in ({}, {"before": {"a": LONG[:16]}}, {"after": {"a": LONG[:16]}}):
+    for odd in ({}, {"before": {"a": LONG[:12]}}, {"after": {"a": LONG[:12]}}):
         assert kept_of_digests(written_digests(odd)) == odd
 
 
@@ -92,8 +93,28 @@ def test_the_reason_of_every_record_of_a_cpu_is_left_out_and_others_stay() -> No
     }
     assert (kept["load"], kept["other_cores"]) == ([0.123, None], 0.667)
     assert kept_of_provenance(kept) == kept
-    for odd in ({}, {"readings": None}, {"readings": {"reasons": None}}):
+    for odd in ({}, {"readings": None}, {"readings": {"reasons": {}}}):
         assert kept_of_provenance(odd) == odd
+    assert kept_of_provenance({"readings": {"reasons": None}}) == {"readings": {"reasons": {}}}
+
+
+PLUGINS = st.one_of(
+    st.none(), st.dictionaries(st.sampled_from(["unlearnbench", "other"]), st.sampled_from(["0.1.0", "0.2.0"]))
+)
+
+
+@given(plugins=PLUGINS, ours=st.booleans(), reasons=st.sampled_from([None, {}, {"peak_rss_mib": "hidden"}]))
+def test_a_file_says_which_plugins_only_where_not_all_are_ours(
+    plugins: dict[str, str] | None, ours: bool, reasons: dict[str, str] | None
+) -> None:
+    given_provenance: dict[str, Any] = {"packages": {"torch": "2.13.0"} | ({"unlearnbench": "0.1.0"} if ours else {})}
+    given_provenance |= {} if plugins is None else {"plugins": plugins}
+    given_provenance["readings"] = {"sources": {"rss": "vmhwm"}, "reasons": reasons}
+    kept = kept_of_provenance(given_provenance)
+    written = written_provenance(kept)
+    assert kept_of_provenance(written) == kept
+    assert ("plugins" in written) == (plugins is not None and (not ours or plugins != {"unlearnbench": "0.1.0"}))
+    assert ("reasons" in written["readings"]) == bool(reasons)
 
 
 def test_what_a_score_has_not_is_left_out() -> None:

@@ -19,8 +19,8 @@ METRIC = 10
 """Significant digits: any two shares of the nodes of a graph differ in them."""
 AUDIT = 5
 """Significant digits: intervals leave three."""
-DIGEST = 16
-"""Hexadecimal digits of a digest of parameters or predictions: 64 bits tell those of all records apart."""
+DIGEST = 12
+"""Hexadecimal digits of a digest of parameters or predictions: 48 bits tell those of all records apart."""
 CHANGED = "changed"
 """In a file: the digests after the request that differ from those before."""
 MEMBERS = "members"
@@ -30,6 +30,8 @@ LOAD = 3
 
 ON_CPU = "computed on cpu"
 """Why a record has no memory of a GPU, which its cell says already."""
+OURS = "unlearnbench"
+"""The distribution that the methods of this package come with."""
 PER_SHARD = "seconds_per_shard"
 """What older records say they lack where `one_by_one` of their training is false."""
 
@@ -139,18 +141,32 @@ def _by_name(before: Mapping[str, Any]) -> dict[str, str]:
 
 
 def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Round the load; leave out the reasons that a record's cell says already."""
+    """Round the load; leave out the reasons that a record's cell says already; say what a file leaves out."""
     kept = dict(provenance)
+    packages = kept.get("packages")
+    if isinstance(packages, Mapping) and OURS in packages:
+        kept.setdefault("plugins", {OURS: packages[OURS]})
     if isinstance(kept.get("load"), list):
         kept["load"] = [_fixed(value) for value in kept["load"]]
     if "other_cores" in kept:
         kept["other_cores"] = _fixed(kept["other_cores"])
-    readings = kept.get("readings") or {}
-    reasons = readings.get("reasons")
-    if isinstance(reasons, Mapping):
+    readings = kept.get("readings")
+    if isinstance(readings, Mapping):
+        reasons = readings.get("reasons") or {}
         others = {name: reason for name, reason in reasons.items() if reason != ON_CPU and name != PER_SHARD}
         kept["readings"] = {**readings, "reasons": others}
     return kept
+
+
+def written_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return provenance as a file holds it: without plugins where all are ours, and without reasons where none is."""
+    written = dict(provenance)
+    packages = written.get("packages")
+    if isinstance(packages, Mapping) and written.get("plugins") == {OURS: packages.get(OURS)}:
+        del written["plugins"]
+    if isinstance(readings := written.get("readings"), Mapping):
+        written["readings"] = {name: value for name, value in readings.items() if name != "reasons" or value}
+    return written
 
 
 def kept_of_audit(audit: Mapping[str, Any]) -> dict[str, Any]:

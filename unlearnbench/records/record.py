@@ -38,6 +38,7 @@ from unlearnbench.records.digits import (
     kept_of_seconds,
     written_audit,
     written_digests,
+    written_provenance,
 )
 from unlearnbench.records.shapes import (
     Audit,
@@ -119,11 +120,11 @@ class Record(BaseModel):
     )
     digests: Annotated[Digests, AfterValidator(kept_of_digests)] = Field(
         default_factory=dict,
-        description="Digests of the deployed parameters, 64 bits each: before, members in order; and what changed, "
+        description="Digests of the deployed parameters, 48 bits each: before, members in order; and what changed, "
         "null where it is gone.",
     )
     predictions_digest: Annotated[str, AfterValidator(kept_of_digest)] | None = Field(
-        default=None, description="64 bits of the SHA-256 of the stored predictions; absent where there are none."
+        default=None, description="48 bits of the SHA-256 of the stored predictions; absent where there are none."
     )
     audit: Annotated[Audit, AfterValidator(kept_of_audit)] | None = Field(
         default=None,
@@ -201,6 +202,7 @@ class Record(BaseModel):
         plain = self.model_dump(mode="json", by_alias=True)
         plain["digests"] = written_digests(plain["digests"])
         plain["phases"] = written_columns(plain["phases"])
+        plain["provenance"] = written_provenance(plain["provenance"])
         if plain["audit"]:
             plain["audit"] = written_audit(plain["audit"])
         # Empty parts take their defaults again when they are read.
