@@ -59,6 +59,7 @@ everything() {
         --datasets cora,citeseer --repetitions 5
     audit controls --methods "noop,$APPROXIMATE" --datasets pubmed
     audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets pubmed --repetitions 5
+    audit relearning,membership --methods "retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets pubmed
     run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 \

@@ -23,7 +23,7 @@ PAGES: Mapping[str, tuple[Tables, Callable[[Evidence], Any]]] = {
         {
             "forgetting": forgetting.forgetting,
             "distances": forgetting.distances,
-            "distances-on-pubmed": forgetting.distances_on_pubmed,
+            "on-pubmed": forgetting.on_pubmed,
             "small-request": forgetting.small_request,
             "corrective": runs.corrective,
             "six-graphs": runs.six_graphs,

@@ -43,13 +43,16 @@ def small_request(evidence: Evidence) -> list[str]:
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten")))
 
 
-def distances_on_pubmed(evidence: Evidence) -> list[str]:
-    """Return the table of distances on a larger graph, of methods without shards."""
-    rows = evidence.rows("distances", LARGE)
+def on_pubmed(evidence: Evidence) -> list[str]:
+    """Return the table of methods without shards on a larger graph: distances, who is recognised, relearning."""
+    near = evidence.rows("distances", LARGE)
+    rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", LARGE).items()}
     kinds: Kinds = (
         ("forgotten", on_forgotten),
         ("neighbours", lambda row: _elsewhere(row, "hop_1")),
         ("test nodes", lambda row: _elsewhere(row, "test")),
+        ("recognised, %", _recognised),
+        ("relearning", _relearning),
     )
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten", LARGER)), LARGER)
 
