@@ -40,13 +40,13 @@ class Evidence:
             frame[(frame["forget"] == forget) & (frame["model"] == MODEL) & (frame["protocol"] == protocol)]
             for frame in (self.runs, self.audits)
         )
-        found: dict[tuple[str, str], Row] = {}
+        rows: dict[tuple[str, str], Row] = {}
         for one in build_tables(audits if table == "distances" else runs, table, audits=audits):
             for row in plain_rows(one.data):
                 place = row["dataset"], method_of(row)
-                assert place not in found, f"two rows for {place}"
-                found[place] = row
-        return found
+                assert place not in rows, f"two rows for {place}"
+                rows[place] = row
+        return rows
 
 
 def method_of(row: Row) -> str:

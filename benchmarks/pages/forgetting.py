@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from pages.evidence import LARGE, REPETITIONS, REQUESTS, SMALL, Evidence, Row, Rows
@@ -82,7 +83,7 @@ def _text(row: Row, name: str) -> str:
 
 
 def _of(row: Row, name: str) -> str:
-    """Say of how many requests a mean is, where it is not of all."""
+    """Return of how many requests a mean is, where it is not of all."""
     return "" if (count := number(row, name)) in (None, REQUESTS) else f", n = {count:.0f}"
 
 
@@ -94,9 +95,9 @@ def _utility(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str:
-    text, distance = _text(row, "exactness").replace(" (", " ").replace(")", ""), number(row, "exactness_effect")
-    if text.startswith("exact-given"):
-        text = "exact, partition by " + ("ids" if "ids" in text else "content")
+    text, distance = _text(row, "exactness"), number(row, "exactness_effect")
+    text = re.sub(r"exact-given-partition \((ids|content)\)", r"exact, partition by \1", text)
+    text = re.sub(r" \(([0-9]+)\)", r" \1", text)
     text = text if distance is None else f"{text} ({distance:.2f})"
     return text + _of(row, "exactness_n") if text else ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pages.evidence import LARGE, SMALL, Evidence, Row
 from pages.tables import fixed, number, table
 
@@ -38,14 +40,10 @@ def methods(evidence: Evidence) -> list[str]:
 
 
 def _verdict(row: Row) -> str:
-    """Say what requests are judged as; where they differ, what most are and how many of them."""
-    text = str(row.get("exactness") or "")
-    if text.startswith("exact-given"):
-        return "given partition"
-    counts = {}
-    for part in text.split(", ") if "(" in text else []:
-        verdict, count = part.removesuffix(")").split(" (")
-        counts[verdict] = int(count)
+    """Return the verdict of the requests; where they differ, that of most and of how many."""
+    text = str(row.get("exactness") or "").replace("exact-given-partition", "given partition")
+    text = re.sub(r" \((ids|content)\)", "", text)
+    counts = {verdict: int(count) for verdict, count in re.findall(r"([^,]+?) \(([0-9]+)\)(?:, )?", text)}
     if not counts:
         return text
     most = max(counts, key=lambda verdict: counts[verdict])

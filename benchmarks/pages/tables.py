@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n\n).*?(\n\n<!-- end -->)", re.S)
+MARK = re.compile(r"<!-- table(?: (?P<name>[a-z-]+) -->)?")
+BLOCK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n\n)(?P<lines>(?:(?!<!-- ).)*?)(\n\n<!-- end -->)", re.S)
 
 Tables = Mapping[str, Callable[[Any], list[str]]]
 """The lines of each table by its name, made of the evidence."""
@@ -18,15 +19,20 @@ def written(text: str, tables: Tables, evidence: Any) -> str:
     """Return a page with its tables made anew.
 
     Raises:
-        KeyError: The page has a table of another name.
+        ValueError: The page does not have each of the tables once, or not between both marks.
     """
-    return BLOCK.sub(lambda found: found[1] + "\n".join(tables[found["name"]](evidence)) + found[3], text)
+    marked = [mark["name"] or text[mark.start() :].partition("\n")[0] for mark in MARK.finditer(text)]
+    whole = [block["name"] for block in BLOCK.finditer(text)]
+    if not sorted(marked) == sorted(whole) == sorted(tables):
+        wrong = {*marked} ^ {*tables} | {*marked} - {*whole} | {name for name in marked if marked.count(name) > 1}
+        raise ValueError(f"unknown, missing, there twice or without an end: table {', '.join(sorted(wrong))}")
+    return BLOCK.sub(lambda block: block[1] + "\n".join(tables[block["name"]](evidence)) + block[4], text)
 
 
 def stale(text: str, anew: str) -> list[str]:
     """Return the names of the tables that are not what they would be if they were made anew."""
     pairs = zip(BLOCK.finditer(text), BLOCK.finditer(anew), strict=True)
-    return [found["name"] for found, other in pairs if found[0] != other[0]]
+    return [old["name"] for old, new in pairs if old[0] != new[0]]
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

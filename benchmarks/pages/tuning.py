@@ -33,7 +33,7 @@ class Tuning:
         # Where several machines ran a cell, that of most cells counts, as in every table.
         first = runs["machine"] == busiest_machine(runs["machine"])
         self.runs = pd.concat([runs[first], runs[~first]]).drop_duplicates("key")
-        self.near = {protocol: evidence.rows("distances", LARGE, protocol) for protocol in (PROTOCOL, TUNED)}
+        self.distances = {protocol: evidence.rows("distances", LARGE, protocol) for protocol in (PROTOCOL, TUNED)}
 
     def trial(self, method: str, graph: str, number: int) -> Any:
         """Return a trial's loss, F1, Retrain's F1 and distance of the neighbours."""
@@ -99,15 +99,16 @@ def near(tuning: Tuning) -> list[str]:
     """Return the table of distances from Retrain on graphs that nothing was tuned on; the nearest first."""
     chosen = {
         (dataset, _base(method.removesuffix(" (tuned)"), tuning.chosen)): row
-        for (dataset, method), row in tuning.near[TUNED].items()
+        for (dataset, method), row in tuning.distances[TUNED].items()
     }
     first = next(iter(USED_ON))
     methods = [method for method, row in tuning.chosen.items() if row.objective == "distance"]
     lines = []
-    for method in sorted(methods, key=lambda name: number(chosen.get((first, name), {}), "forgotten") or 0.0):
+    nearest = {method: number(chosen.get((first, method), {}), "forgotten") for method in methods}
+    for method in sorted(methods, key=lambda name: (nearest[name] is None, nearest[name])):
         cells = []
         for dataset in USED_ON:
-            cells += [on_forgotten(rows.get((dataset, method), {})) for rows in (tuning.near[PROTOCOL], chosen)]
+            cells += [on_forgotten(rows.get((dataset, method), {})) for rows in (tuning.distances[PROTOCOL], chosen)]
         if any(cells[1::2]):
             lines.append([f"`{method}`", *cells])
     head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]

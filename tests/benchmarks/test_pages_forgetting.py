@@ -57,7 +57,14 @@ def test_a_place_says_of_how_many_requests_it_gives_a_number(findings):
 
 def test_a_larger_graph_has_a_table_of_its_own(findings):
     sure = {"forget": findings.LARGE, "requests": 5, "forgotten_n": 5, "hop_1_n": 5, "test_n": 4}
-    near = sure | {"forgotten": 0.2, "forgotten_low": 0.1, "forgotten_high": 0.3, "hop_1": 0.4, "test": 0.5, "membership_tpr": 0.125}
+    near = sure | {
+        "forgotten": 0.2,
+        "forgotten_low": 0.1,
+        "forgotten_high": 0.3,
+        "hop_1": 0.4,
+        "test": 0.5,
+        "membership_tpr": 0.125,
+    }
     near["membership_tpr_n"] = 1
     far = sure | {"forgotten": 0.9, "hop_1": 3.0, "test": 2.0}
     rows = {("pubmed", "far"): far, ("pubmed", "near"): near, ("cora", "near"): far, ("cora", "other"): near}

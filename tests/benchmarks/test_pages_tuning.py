@@ -84,18 +84,25 @@ def test_a_mean_is_of_all_repetitions_of_the_method_itself(tuned):
 
 
 def test_distances_stand_beside_those_of_the_defaults_the_nearest_first(tuned):
-    tuning = Known(ssd=chosen("distance", {}), scrub=chosen("distance", {}), sisa=chosen("validation error", {}))
-    tuning.near = {
+    tuning = Known(
+        ssd=chosen("distance", {}),
+        gif=chosen("distance", {}),
+        scrub=chosen("distance", {}),
+        sisa=chosen("validation error", {}),
+    )
+    tuning.distances = {
         "www24": {("cora", "ssd"): {"forgotten": 0.9, "forgotten_n": 5}, ("cora", "sisa"): {"forgotten": 0.1}},
         "tuned": {
             ("cora", "ssd[alpha=3.2] (tuned)"): {"forgotten": 0.8, "forgotten_n": 5},
             ("cora", "scrub (tuned)"): {"forgotten": 0.5, "forgotten_n": 2},
+            ("cora", "gif (tuned)"): {"forgotten": None, "forgotten_state": "cannot tell"},
             ("citeseer", "ssd[alpha=3.2] (tuned)"): {"forgotten": None, "forgotten_state": "cannot tell"},
         },
     }
     assert tuned.near(tuning)[2:] == [
         "| `scrub` |  | 0.50, n = 2 |  |  |",
         "| `ssd` | 0.90 | 0.80 |  | ? |",
+        "| `gif` |  | ? |  |  |",
     ]
 
 

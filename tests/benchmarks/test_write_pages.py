@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import pandas as pd
 import pytest
@@ -31,7 +32,7 @@ def test_the_committed_pages_are_what_the_committed_records_say(script, tables):
     evidence = script.Evidence(ROOT / "results")
     for page, (known, view) in script.PAGES.items():
         text = (ROOT / page).read_text("utf-8")
-        assert sorted(found["name"] for found in tables.BLOCK.finditer(text)) == sorted(known)
+        assert sorted(block["name"] for block in tables.BLOCK.finditer(text)) == sorted(known)
         assert text.count("<!-- table ") == len(known)
         assert not tables.stale(text, tables.written(text, known, view(evidence)))
 
@@ -40,8 +41,22 @@ def test_a_page_keeps_its_text_and_takes_the_numbers(tables):
     anew = tables.written(PAGE, squares(tables), [2, 3])
     assert anew == PAGE.replace("| old |", "| n | square |\n|---|---|\n| 2 | 4 |\n| 3 | 9 |")
     assert tables.written(anew, squares(tables), [2, 3]) == anew
-    with pytest.raises(KeyError):
-        tables.written(PAGE.replace("squares", "unknown"), squares(tables), [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("page", "named"),
+    [
+        (PAGE.replace("squares", "unknown"), "squares, unknown"),
+        (PAGE.replace("<!-- table squares -->", "<!-- tabl squares -->"), "squares"),
+        (PAGE.replace("squares", "Squares"), "<!-- table Squares -->, squares"),
+        (PAGE + PAGE, "squares"),
+        (PAGE.replace("\n\n<!-- end -->", "\n<!-- end -->") + PAGE.replace("squares", "cubes"), "cubes, squares"),
+        (PAGE.replace("\n\n<!-- end -->", ""), "squares"),
+    ],
+)
+def test_a_page_whose_marks_are_wrong_is_refused_before_prose_is_lost(tables, page, named):
+    with pytest.raises(ValueError, match=re.escape(f"without an end: table {named}") + "$"):
+        tables.written(page, squares(tables), [2, 3])
 
 
 def test_a_stale_table_is_named_and_written_only_where_it_may_be(script, tables, monkeypatch, tmp_path, capsys):
@@ -72,9 +87,10 @@ def test_the_readme_says_what_most_requests_were_judged_as(script):
         "exact-given-partition (ids)": "given partition",
         "none (2), approximate (3)": "approximate, 3 of 5",
         "approximate (3), none (2)": "approximate, 3 of 5",
+        "exact-given-partition (ids) (4), none (1)": "given partition, 4 of 5",
         "": "",
     }
-    assert {told: readme._verdict({"exactness": told}) for told in cases} == cases
+    assert {text: readme._verdict({"exactness": text}) for text in cases} == cases
 
 
 def test_the_readme_shows_what_was_measured_beside_what_people_say(script):
@@ -106,7 +122,7 @@ def test_a_mean_over_five_models_needs_all_of_them(script):
 
 def test_a_time_is_relative_to_retrain_and_says_from_when_on_that_is_as_fast(script):
     runs = importlib.import_module("pages.runs")
-    columns = {"dataset": ["cora"], "model": ["gcn"], "forget": ["1 node"], "preset": [""]}
+    columns = {"dataset": ["cora"], "model": ["gcn"], "forget": ["1 node"], "preset": [""], "repetition": [0]}
     times = {"retrain": (1.0, 1.0), "sisa": (0.5, 1.5), "tally": (0.1, 0.1), "graphrevoker (repaired)": (2.0, 3.0)}
 
     class Known:

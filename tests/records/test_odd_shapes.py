@@ -83,6 +83,8 @@ def test_the_record_that_is_changed_below_is_sound(tmp_path: Path) -> None:
 ODD = [
     *((f"digests.{name}", value) for name in ("before", "after") for value in ("aa", ["aa"], {"members/000": 1})),
     *(("digests.before", {name: value}) for name, value in (("aggregator", ["aa"]), ("members", [1]), ("members", []))),
+    ("digests.before", {"members": ["aa"], "members/000": "bb"}),
+    ("digests.after", {}),
     *(("digests.unchanged", value) for value in ("yes", 1, None, {})),
     ("digests.members_changed", {"0": 1}),
     ("digests.relative_change", "0.5"),

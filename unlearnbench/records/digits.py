@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ CHANGED = "changed"
 """In a file: the digests after the request that differ from those before."""
 MEMBERS = "members"
 """In a file: the digests of all members before the request, in order of their numbers."""
+_MEMBER = re.compile(rf"{MEMBERS}/([0-9]+)")
 LOAD = 3
 """Decimals of a load average and of the number of busy cores."""
 
@@ -73,10 +75,16 @@ def kept_of_digest(digest: str) -> str:
 
 
 def kept_of_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
-    """Shorten the digests of parameters; name every member, and say whole what they are after the request."""
+    """Shorten the digests of parameters; name every member, and add what a file leaves out.
+
+    Raises:
+        ValueError: The parts contradict each other.
+    """
     if isinstance(before := digests.get("before"), dict):
         digests = {**digests, "before": _by_name(before)}
     if isinstance(changed := digests.get(CHANGED), dict):
+        if "after" in digests:
+            raise ValueError("digests after the request are there twice: whole, and as what changed")
         everything = {**digests.get("before", {}), **changed}
         after = {name: digest for name, digest in everything.items() if digest is not None}
         others = {name: value for name, value in digests.items() if name != CHANGED}
@@ -106,8 +114,8 @@ def written_digests(digests: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def what_follows(changed: Collection[str]) -> dict[str, Any]:
-    """Return what follows from which digests changed, so that no file says it: members' numbers; whether none did."""
-    members = [int(name.split("/")[1]) for name in sorted(changed) if name.startswith(f"{MEMBERS}/")]
+    """Return what follows from which digests changed, so that no file has it: members' numbers; whether none did."""
+    members = [int(member[1]) for name in sorted(changed) if (member := _MEMBER.fullmatch(name))]
     return {"members_changed": members, "unchanged": not changed}
 
 
@@ -130,18 +138,24 @@ def _by_name(before: Mapping[str, Any]) -> dict[str, str]:
     """Return digests with a name for each member.
 
     Raises:
-        ValueError: Something else than the members has a list.
+        ValueError: Something else than the members has a list, or a member has two digests.
     """
     members = before.get(MEMBERS)
     listed = members if isinstance(members, list) else []
     others = {name: digest for name, digest in before.items() if not (listed and name == MEMBERS)}
     if lists := [name for name, digest in others.items() if isinstance(digest, list)]:
         raise ValueError(f"{lists[0]} has a list instead of a digest")
-    return {_member(number): digest for number, digest in enumerate(listed)} | others
+    by_name = {_member(number): digest for number, digest in enumerate(listed)}
+    if twice := sorted(by_name.keys() & others.keys()):
+        raise ValueError(f"{twice[0]} has two digests")
+    return by_name | others
 
 
 def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Round the load; leave out the reasons that a record's cell says already; say what a file leaves out."""
+    """Round the load; leave out the reasons that a record's cell has already; add what a file leaves out.
+
+    A file without `plugins` is of a run without any but those of this package.
+    """
     kept = dict(provenance)
     packages = kept.get("packages")
     if isinstance(packages, Mapping) and OURS in packages:
@@ -162,7 +176,7 @@ def written_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return provenance as a file holds it: without plugins where all are ours, and without reasons where none is."""
     written = dict(provenance)
     packages = written.get("packages")
-    if isinstance(packages, Mapping) and written.get("plugins") == {OURS: packages.get(OURS)}:
+    if isinstance(packages, Mapping) and OURS in packages and written.get("plugins") == {OURS: packages[OURS]}:
         del written["plugins"]
     if isinstance(readings := written.get("readings"), Mapping):
         written["readings"] = {name: value for name, value in readings.items() if name != "reasons" or value}

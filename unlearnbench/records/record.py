@@ -120,8 +120,8 @@ class Record(BaseModel):
     )
     digests: Annotated[Digests, AfterValidator(kept_of_digests)] = Field(
         default_factory=dict,
-        description="Digests of the deployed parameters, 48 bits each: before, members in order; and what changed, "
-        "null where it is gone.",
+        description="Digests of the deployed parameters, 48 bits each: before, members in order of their numbers; and "
+        "what changed, null where it is gone. `members_changed` and `unchanged` follow from it where they are absent.",
     )
     predictions_digest: Annotated[str, AfterValidator(kept_of_digest)] | None = Field(
         default=None, description="48 bits of the SHA-256 of the stored predictions; absent where there are none."
@@ -131,7 +131,7 @@ class Record(BaseModel):
         description="What an audit found, to five digits: verdict, scores, details, notes; only in its record.",
     )
     provenance: Annotated[Provenance, AfterValidator(kept_of_provenance)] = Field(
-        description="Packages, plugins, git, start, threads, backend, load, machine."
+        description="Packages, git, start, threads, backend, load, machine; plugins, where not all are unlearnbench's."
     )
     error: Failure | None = Field(default=None, description="Set exactly when the status is a failure.")
     notes: list[str] = Field(default_factory=list, description="What a reader of the record should know.")
@@ -309,6 +309,8 @@ def read_record(path: Path) -> Record:
     has_checksum, checksum = "checksum" in plain, plain.pop("checksum", None)
     try:
         record = Record.model_validate(plain, context=OURS)
+    except RecursionError:
+        raise DamagedRecordError(f"{path}: not a record (its values are nested too deep).", remedy) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(item) for item in first["loc"]) or "the record"
