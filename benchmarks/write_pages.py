@@ -56,6 +56,7 @@ def main() -> None:
             (given.root / page).write_text(anew, "utf-8")
     if given.check and wrong:
         sys.exit("Not what the records say:\n" + "\n".join(wrong) + f"\nRun: python {sys.argv[0]}")
+    print("\n".join(["Written:", *wrong]) if wrong else "Every table is what the records say.")
 
 
 if __name__ == "__main__":

@@ -71,8 +71,10 @@ def test_a_stale_table_is_named_and_written_only_where_it_may_be(script, tables,
     monkeypatch.setattr("sys.argv", ["write_pages.py", "--root", str(tmp_path)])
     script.main()
     assert "| 2 | 4 |" in page.read_text()
+    assert capsys.readouterr().out == "Written:\npage.md: squares\n"
     monkeypatch.setattr("sys.argv", ["write_pages.py", "--root", str(tmp_path), "--check"])
     script.main()
+    assert capsys.readouterr().out == "Every table is what the records say.\n"
 
 
 @pytest.mark.parametrize(("value", "written"), [(1.25, "1.2"), (-0.01, "0.0"), (None, "?"), (float("nan"), "?")])
