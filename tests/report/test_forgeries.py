@@ -348,10 +348,13 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "an alias with markup": (put("alias", "<b>best</b>"), "alias is '<b>best</b>'"),
     "a field of its own": (put("provenance.author", "me"), "provenance.author is 'me'"),
     "a path in a reason": (
-        put("provenance.readings.reasons.peak_gpu_mib", "C:\\Users\\me"),
+        put("provenance.readings.reasons", {"peak_gpu_mib": "C:\\Users\\me"}),
         "holds a path or an address",
     ),
-    "a reason of its own": (put("provenance.readings.reasons.hello", "world"), "provenance.readings.reasons.hello"),
+    "a reason of its own": (
+        put("provenance.readings.reasons", {"hello": "world"}),
+        "provenance.readings.reasons.hello",
+    ),
     "a path as allocator": (put("provenance.allocator", "/opt/lib"), "provenance.allocator is '/opt/lib'"),
     # Cell and key
     "a shortened key": (shortened, "key is '"),
