@@ -82,6 +82,11 @@ def _text(row: Row, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _unknown(row: Row, name: str) -> str:
+    """Return a question mark where no request gives a number, and nothing where none was asked."""
+    return "?" if "cannot tell" in _text(row, f"{name}_state") else ""
+
+
 def _of(row: Row, name: str) -> str:
     """Return of how many requests a mean is, where it is not of all."""
     return "" if (count := number(row, name)) in (None, REQUESTS) else f", n = {count:.0f}"
@@ -105,7 +110,7 @@ def _verdict(row: Row) -> str:
 def _recognised(row: Row) -> str:
     value, low, high = (number(row, f"membership_tpr{end}") for end in ("", "_low", "_high"))
     if value is None:
-        return ""
+        return _unknown(row, "membership_tpr")
     # A share: an interval of means may reach below none and above all.
     between = "" if low is None or high is None else f" ({100 * max(low, 0):.1f} to {100 * min(high, 1):.1f})"
     return f"{100 * value:.1f}{between}{_of(row, 'membership_tpr_n')}"
@@ -114,7 +119,7 @@ def _recognised(row: Row) -> str:
 def _relearning(row: Row) -> str:
     value, low, high = (number(row, f"relearning{end}") for end in ("", "_low", "_high"))
     if value is None:
-        return ""
+        return _unknown(row, "relearning")
     between = "" if low is None or high is None or low == high else f" ({low:.2f} to {high:.2f})"
     return ("1" if value == 1 and not between else f"{value:.2f}{between}") + _of(row, "relearning_n")
 
@@ -123,7 +128,7 @@ def on_forgotten(row: Row) -> str:
     """Write the distance on the forgotten nodes, with its interval; `?` where no request gives a number."""
     value, low, high = (number(row, f"forgotten{end}") for end in ("", "_low", "_high"))
     if value is None:
-        return "?" if _text(row, "forgotten_state") else ""
+        return _unknown(row, "forgotten")
     between = "" if low is None or high is None or low == high == 1 else f" ({fixed(low, 2)} to {fixed(high, 2)})"
     return f"{fixed(value, 2)}{between}{_of(row, 'forgotten_n')}"
 
@@ -131,6 +136,6 @@ def on_forgotten(row: Row) -> str:
 def _elsewhere(row: Row, place: str) -> str:
     value = number(row, place)
     if value is None:
-        return "?" if _text(row, f"{place}_state") else ""
+        return _unknown(row, place)
     of = number(row, f"{place}_n")
     return fixed(value, 2) + ("" if of == number(row, "requests") else f" [{of:.0f}]")

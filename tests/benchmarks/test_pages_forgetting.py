@@ -66,12 +66,12 @@ def test_a_larger_graph_has_a_table_of_its_own(findings):
         "membership_tpr": 0.125,
     }
     near["membership_tpr_n"] = 1
-    far = sure | {"forgotten": 0.9, "hop_1": 3.0, "test": 2.0}
+    far = sure | {"forgotten": 0.9, "hop_1": 3.0, "test": 2.0, "membership_tpr_state": "cannot tell"}
     rows = {("pubmed", "far"): far, ("pubmed", "near"): near, ("cora", "near"): far, ("cora", "other"): near}
     table = findings.on_pubmed(Known(rows))
     assert table == [
         "| method | forgotten | neighbours | test nodes | recognised, % | relearning |",
         "|---|---|---|---|---|---|",
         "| near | 0.20 (0.10 to 0.30) | 0.40 | 0.50 [4] | 12.5, n = 1 |  |",
-        "| far | 0.90 | 3.00 | 2.00 [4] |  |  |",
+        "| far | 0.90 | 3.00 | 2.00 [4] | ? |  |",
     ]
