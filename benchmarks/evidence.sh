@@ -40,7 +40,7 @@ everything() {
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --repetitions 3
     run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
-        --datasets cora --repetitions 10
+        --datasets cora,citeseer --repetitions 10
     run --methods "sisa[partitioner=hash],grapheraser[partitioner=blpa]" --datasets cora,citeseer --repetitions 10
     audit exactness --methods "retrain,sisa[partitioner=hash],$SHARDED,noop,$APPROXIMATE,idea,gradient-ascent" \
         --datasets digits,cora --models gcn,sage
@@ -68,6 +68,7 @@ everything() {
         --forget-kind edge
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
+    audit controls --methods "$APPROXIMATE" --datasets cora,citeseer --protocol tuned
     audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent,etr,cognac,ceu,d2dgn" --datasets cora,citeseer \
         --protocol tuned --repetitions 5
     audit exactness,membership --methods "$NEWER" --datasets cora,citeseer
