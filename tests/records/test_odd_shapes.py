@@ -164,6 +164,18 @@ def test_characters_that_no_file_takes_are_escaped_when_a_record_is_made(tmp_pat
     assert read_record(Store(tmp_path, "m-0001").save_failure(made)) == made
 
 
+@pytest.mark.parametrize("deep", [60, 400, 600])
+def test_values_that_are_nested_too_deep_are_damage(deep: int, tmp_path: Path) -> None:
+    nested: Any = 1
+    for _ in range(deep):
+        nested = [nested]
+    path = write(tmp_path, changed(plain(), "provenance.newer", nested))
+    with pytest.raises(DamagedRecordError, match="nested"):
+        read_record(path)
+    shallow = write(tmp_path, changed(plain(), "provenance.newer", [[[1]]]))
+    assert read_record(shallow).provenance["newer"] == [[[1]]]
+
+
 def test_more_keys_than_are_known_are_kept(tmp_path: Path) -> None:
     content = changed(plain(), "digests.newer", {"a": [1]})
     assert read_record(write(tmp_path, content)).digests["newer"] == {"a": [1]}

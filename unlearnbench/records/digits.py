@@ -32,7 +32,7 @@ LOAD = 3
 
 ON_CPU = "computed on cpu"
 """Why a record has no memory of a GPU, which its cell says already."""
-OURS = "unlearnbench"
+HARNESS = "unlearnbench"
 """The distribution that the methods of this package come with."""
 PER_SHARD = "seconds_per_shard"
 """What older records say they lack where `one_by_one` of their training is false."""
@@ -158,8 +158,8 @@ def kept_of_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept = dict(provenance)
     packages = kept.get("packages")
-    if isinstance(packages, Mapping) and OURS in packages:
-        kept.setdefault("plugins", {OURS: packages[OURS]})
+    if isinstance(packages, Mapping) and HARNESS in packages:
+        kept.setdefault("plugins", {HARNESS: packages[HARNESS]})
     if isinstance(kept.get("load"), list):
         kept["load"] = [_fixed(value) for value in kept["load"]]
     if "other_cores" in kept:
@@ -176,7 +176,7 @@ def written_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return provenance as a file holds it: without plugins where all are ours, and without reasons where none is."""
     written = dict(provenance)
     packages = written.get("packages")
-    if isinstance(packages, Mapping) and OURS in packages and written.get("plugins") == {OURS: packages[OURS]}:
+    if isinstance(packages, Mapping) and HARNESS in packages and written.get("plugins") == {HARNESS: packages[HARNESS]}:
         del written["plugins"]
     if isinstance(readings := written.get("readings"), Mapping):
         written["readings"] = {name: value for name, value in readings.items() if name != "reasons" or value}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -40,6 +38,7 @@ from unlearnbench.records.digits import (
     written_digests,
     written_provenance,
 )
+from unlearnbench.records.plain import ESCAPED, is_plain, made_plain
 from unlearnbench.records.shapes import (
     Audit,
     Cell,
@@ -57,8 +56,6 @@ from unlearnbench.records.shapes import (
 SCHEMA = 1
 FAILURES = ("error", "oom", "killed", "timeout")
 KEY = re.compile(r"[0-9a-f]{8,64}")
-_ESCAPED = "held characters that no file takes: they are escaped."
-_SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-\udfff]")
 
 Status = Literal["ok", "diverged", "refused", "error", "oom", "killed", "timeout"]
 
@@ -141,10 +138,10 @@ class Record(BaseModel):
     def _make_plain(cls, values: Any, info: ValidationInfo) -> Any:
         if not isinstance(values, dict):
             return values
-        if info.context is OURS and _is_plain(values):
+        if info.context is UNSHARED and is_plain(values):
             return values
         notes: list[str] = []
-        clean = {name: _plain(value, name, notes) for name, value in values.items()}
+        clean = {name: made_plain(value, name, notes) for name, value in values.items()}
         if notes:
             clean["notes"] = [*(clean.get("notes") or []), *notes]
         return clean
@@ -221,59 +218,8 @@ def _lines(plain: Mapping[str, Any]) -> str:
     return "{" + ",\n ".join(parts) + "}\n"
 
 
-OURS = "nobody else holds the values"
+UNSHARED = "nobody else holds the values"
 """Context of a validation that need not copy them."""
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `_plain` would return a value of JSON as it is, as nearly all of them: nothing has to be named then."""
-    kind = type(value)
-    if kind is str:
-        return not _UNPRINTABLE.search(value)
-    if kind is float:
-        return math.isfinite(value)
-    if kind is int:
-        return bool(-(2**63) <= value < 2**63)
-    if kind is list:
-        return all(map(_is_plain, value))
-    if kind is dict:
-        return not _UNPRINTABLE.search("".join(value)) and all(map(_is_plain, value.values()))
-    return value is None or kind is bool
-
-
-def _plain(value: Any, where: str, notes: list[str]) -> Any:
-    """Replace non-finite numbers by None, numpy scalars by Python numbers, and characters that no file takes."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{where} is too large a number")
-    if isinstance(value, float) and not math.isfinite(value):
-        if where.split(".")[0] == "cell":
-            raise ValueError(f"{where} is {value}: a cell holds finite numbers only")
-        notes.append(f"{where} was {value}; stored as null.")
-        return None
-    if isinstance(value, str):
-        return _printable(value, where, notes)
-    if isinstance(value, Mapping):
-        return {
-            _printable(name, where, notes): _plain(inner, f"{where}.{name}", notes) for name, inner in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_plain(inner, f"{where}.{at}", notes) for at, inner in enumerate(value)]
-    return value
-
-
-def _printable(text: Any, where: str, notes: list[str]) -> Any:
-    """Escape null characters and halves of surrogate pairs, which no file in UTF-8 and no figure takes."""
-    if not isinstance(text, str) or not _UNPRINTABLE.search(text):
-        return text
-    if where.split(".")[0] == "cell":
-        # What a cell is decides its key: nothing in it is changed.
-        if _SURROGATE.search(text):
-            raise ValueError(f"{where.encode('ascii', 'backslashreplace').decode()} holds half a surrogate pair")
-        return text
-    notes.append(f"{where.encode('ascii', 'backslashreplace').decode()} {_ESCAPED}")
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def read_record(path: Path) -> Record:
@@ -308,14 +254,12 @@ def read_record(path: Path) -> Record:
     # Records from before there were checksums have none.
     has_checksum, checksum = "checksum" in plain, plain.pop("checksum", None)
     try:
-        record = Record.model_validate(plain, context=OURS)
-    except RecursionError:
-        raise DamagedRecordError(f"{path}: not a record (its values are nested too deep).", remedy) from None
+        record = Record.model_validate(plain, context=UNSHARED)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(item) for item in first["loc"]) or "the record"
         raise DamagedRecordError(f"{path}: {where}: {first['msg']}.", remedy) from None
-    if escaped := [note for note in record.notes[len(plain.get("notes", ())) :] if note.endswith(_ESCAPED)]:
+    if escaped := [note for note in record.notes[len(plain.get("notes", ())) :] if note.endswith(ESCAPED)]:
         raise DamagedRecordError(f"{path}: {escaped[0]}", remedy)
     if path.name != record.file_name:
         raise MisplacedRecordError(
