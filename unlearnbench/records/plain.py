@@ -18,7 +18,7 @@ _SURROGATE, _UNPRINTABLE = re.compile("[\ud800-\udfff]"), re.compile("[\0\ud800-
 
 
 def is_plain(value: Any, depth: int = DEPTH) -> bool:
-    """Whether `made_plain` would return a value of JSON as it is, as nearly all of them: nothing has to be named then."""
+    """Whether `made_plain` would return a value as it is, as nearly all of them: nothing has to be named then."""
     if depth < 0:
         return False
     kind = type(value)
