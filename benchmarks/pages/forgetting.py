@@ -61,9 +61,9 @@ def on_pubmed(evidence: Evidence) -> list[str]:
 def _others(rows: Rows, name: str, datasets: Mapping[str, str] = DATASETS) -> list[str]:
     """Return the methods that are not exact, sorted by a number of the first dataset."""
     first = next(iter(datasets))
-    found = {method: number(rows.get((first, method), {}), name) for _, method in rows}
-    others = [method for method in found if method not in EXACT and not method.startswith("smoothed")]
-    return sorted(others, key=lambda method: (found[method] is None, found[method], method))
+    numbers = {method: number(rows.get((first, method), {}), name) for _, method in rows}
+    others = [method for method in numbers if method not in EXACT and not method.startswith("smoothed")]
+    return sorted(others, key=lambda method: (numbers[method] is None, numbers[method], method))
 
 
 def _lines(kinds: Kinds, rows: Rows, methods: Iterable[str], datasets: Mapping[str, str] = DATASETS) -> list[str]:

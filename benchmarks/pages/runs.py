@@ -46,11 +46,11 @@ def six_graphs(evidence: Evidence) -> list[str]:
 
 def _over_models(rows: Iterable[Row], dataset: str, view: str, method: str) -> str:
     place = (dataset, view, method)
-    found = [row for row in rows if (row["dataset"], row["view"], method_of(row)) == place]
-    if sorted(row["model"] for row in found) != sorted(MODELS):
+    of_models = [row for row in rows if (row["dataset"], row["view"], method_of(row)) == place]
+    if sorted(row["model"] for row in of_models) != sorted(MODELS):
         return ""
-    mean = 100 * sum(row["difference"] for row in found) / len(found)
-    return f"{fixed(mean, 1)} ({sum(row['high'] < 0 for row in found)})"
+    mean = 100 * sum(row["difference"] for row in of_models) / len(of_models)
+    return f"{fixed(mean, 1)} ({sum(row['high'] < 0 for row in of_models)})"
 
 
 def corrective(evidence: Evidence) -> list[str]:

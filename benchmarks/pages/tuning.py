@@ -43,10 +43,10 @@ class Tuning:
         """Return the mean F1 in percent over the repetitions; None where they are not all there."""
         runs = self.runs[(self.runs["dataset"] == dataset) & (self.runs["protocol"] == protocol)]
         of = [label == method if protocol != TUNED else _base(label, self.chosen) == method for label in runs["label"]]
-        found = runs[of]
-        if sorted(found["repetition"]) != list(range(REPETITIONS)):
+        of_method = runs[of]
+        if sorted(of_method["repetition"]) != list(range(REPETITIONS)):
             return None
-        return 100 * float(found["f1_micro"].mean())
+        return 100 * float(of_method["f1_micro"].mean())
 
 
 def distances(tuning: Tuning) -> list[str]:
@@ -89,9 +89,9 @@ def elsewhere(tuning: Tuning) -> list[str]:
     head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
     rows = []
     for method in tuning.chosen:
-        found = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in (PROTOCOL, TUNED)]
-        if any(value is not None for value in found[1::2]):
-            rows.append([f"`{method}`", *(fixed(value, 1) for value in found)])
+        means = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in (PROTOCOL, TUNED)]
+        if any(value is not None for value in means[1::2]):
+            rows.append([f"`{method}`", *(fixed(value, 1) for value in means)])
     return table(head, rows)
 
 
@@ -117,12 +117,12 @@ def near(tuning: Tuning) -> list[str]:
 
 def _base(label: str, methods: Iterable[str]) -> str | None:
     """Return which of the methods a row with tuned values is: `ssd[alpha=3.2]` is `ssd`."""
-    found = [
+    bases = [
         name
         for name in methods
         if label == name or label.startswith(f"{name[:-1]}," if name.endswith("]") else f"{name}[")
     ]
-    return max(found, key=len, default=None)
+    return max(bases, key=len, default=None)
 
 
 def _change(values: Iterable[float], digits: int) -> str:

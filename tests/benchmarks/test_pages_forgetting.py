@@ -20,10 +20,10 @@ class Known:
     """Rows that are made up."""
 
     def __init__(self, rows: dict[tuple[str, str], dict[str, Any]]) -> None:
-        self.found = rows
+        self.known = rows
 
     def rows(self, table: str, forget: str) -> dict[tuple[str, str], dict[str, Any]]:
-        return {place: row for place, row in self.found.items() if row.get("forget", forget) == forget}
+        return {place: row for place, row in self.known.items() if row.get("forget", forget) == forget}
 
 
 def test_a_number_says_how_many_requests_it_is_of_and_how_sure_it_is(findings):

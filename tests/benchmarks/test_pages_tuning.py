@@ -58,9 +58,9 @@ def test_each_graph_goes_from_the_defaults_to_what_is_used(tuned):
 
 def test_defaults_that_failed_on_a_graph_say_so(tuned, monkeypatch):
     rows = Known(ceu=chosen("distance", {"std": 0.02}, losses=(None, 0.35)))
-    told = rows.trial
+    trial = rows.trial
     monkeypatch.setattr(
-        rows, "trial", lambda *of: {**told(*of), **({"loss": math.nan} if of[1:] == ("pubmed", 0) else {})}
+        rows, "trial", lambda *of: {**trial(*of), **({"loss": math.nan} if of[1:] == ("pubmed", 0) else {})}
     )
     assert tuned.distances(rows)[2].startswith("| `ceu` | failed | 0.35 | 0.60 to 0.30 | failed to 0.40 |")
 
