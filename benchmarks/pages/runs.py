@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pages.evidence import MODEL, PROTOCOL, SMALL, Evidence, Row, method_of
+from pages.evidence import MODEL, PRESETS, PROTOCOL, SMALL, Evidence, Row, method_of
 from pages.tables import fixed, table
 from unlearnbench.report.tables.cost import break_even, shown_even
 
@@ -33,7 +33,7 @@ def six_graphs(evidence: Evidence) -> list[str]:
     runs = evidence.runs
     wanted = (runs["protocol"] == PROTOCOL) & (runs["forget"] == SMALL) & runs["dataset"].isin(GRAPHS)
     wanted &= runs["model"].isin(MODELS) & runs["label"].isin([*SHARDED, "retrain"])
-    rows = evidence.built("equivalence", runs[wanted & runs["preset"].isin(["", "repaired"])])
+    rows = evidence.built("equivalence", runs[wanted & runs["preset"].isin(PRESETS)])
     lines = []
     for dataset, name in GRAPHS.items():
         cells = [name]
@@ -72,7 +72,7 @@ def cost(evidence: Evidence) -> list[str]:
     """Return the table of times relative to Retrain's against the number of deletions."""
     runs = evidence.runs
     wanted = runs["forget"].str.fullmatch(r"\d+ nodes?") & runs["dataset"].isin(BOTH) & (runs["model"] == MODEL)
-    wanted &= runs["preset"].isin(["", "repaired"]) & (runs["repetition"] < COST_REPETITIONS)
+    wanted &= runs["preset"].isin(PRESETS) & (runs["repetition"] < COST_REPETITIONS)
     rows = [row for row in evidence.built("cost", runs[wanted]) if "ratio" in row]
     counts = sorted({row["deletions"] for row in rows})
     lines = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from pages.evidence import LARGE, MODEL, PROTOCOL, SMALL, Evidence
+from pages.evidence import LARGE, MODEL, PRESETS, PROTOCOL, SMALL, Evidence
 from pages.forgetting import on_forgotten
 from pages.tables import fixed, number, table
 from unlearnbench.report.frame.record_groups import busiest_machine
@@ -29,7 +29,7 @@ class Tuning:
         self.chosen = {row.method: row for row in chosen}
         runs = evidence.runs
         wanted = (runs["model"] == MODEL) & (runs["forget"] == SMALL) & (runs["view"] == "full")
-        runs = runs[wanted & (runs["repetition"] < REPETITIONS) & runs["preset"].isin(["", "repaired"])]
+        runs = runs[wanted & (runs["repetition"] < REPETITIONS) & runs["preset"].isin(PRESETS)]
         # Where several machines ran a cell, that of most cells counts, as in every table.
         first = runs["machine"] == busiest_machine(runs["machine"])
         self.runs = pd.concat([runs[first], runs[~first]]).drop_duplicates("key")
