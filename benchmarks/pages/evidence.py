@@ -16,6 +16,7 @@ from unlearnbench.report.tables.index import build_tables
 MODEL, PROTOCOL = "gcn", "www24"
 LARGE, SMALL = "5 % of nodes", "0.5 % of nodes"
 REQUESTS, REPETITIONS = 5, 10
+DATASETS = {"cora": "Cora", "citeseer": "CiteSeer"}
 PRESETS = ("", "repaired")
 """None, and that which is used unless another is named."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from pages.evidence import LARGE, REPETITIONS, REQUESTS, SMALL, Evidence, Row, Rows
+from pages.evidence import DATASETS, LARGE, REPETITIONS, REQUESTS, SMALL, Evidence, Row, Rows
 from pages.tables import fixed, number, table
 
-DATASETS = {"cora": "Cora", "citeseer": "CiteSeer"}
 LARGER = {"pubmed": "PubMed"}
 EXACT = ("retrain", "sisa[partitioner=hash]", "tally", "sisa", "graphrevoker", "grapheraser", "guide")
 
@@ -25,8 +24,7 @@ def forgetting(evidence: Evidence) -> list[str]:
 
 def distances(evidence: Evidence) -> list[str]:
     """Return the table of distances from Retrain's predictions, with F1 after the small request."""
-    utility = evidence.rows("summary", SMALL)
-    rows = {place: {**utility.get(place, {}), **row} for place, row in evidence.rows("distances", LARGE).items()}
+    rows = _joined(evidence.rows("summary", SMALL), evidence.rows("distances", LARGE))
     kinds: Kinds = (
         ("F1, %", _utility),
         ("forgotten", on_forgotten),
@@ -38,16 +36,14 @@ def distances(evidence: Evidence) -> list[str]:
 
 def small_request(evidence: Evidence) -> list[str]:
     """Return the table of what approximate methods leave of a small request."""
-    near = evidence.rows("distances", SMALL)
-    rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", SMALL).items()}
+    rows = _joined(evidence.rows("distances", SMALL), evidence.rows("forgetting", SMALL))
     kinds: Kinds = (("forgotten", on_forgotten), ("recognised, %", _recognised), ("relearning", _relearning))
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten")))
 
 
 def on_pubmed(evidence: Evidence) -> list[str]:
     """Return the table of methods without shards on a larger graph: distances, who is recognised, relearning."""
-    near = evidence.rows("distances", LARGE)
-    rows = {place: {**near.get(place, {}), **row} for place, row in evidence.rows("forgetting", LARGE).items()}
+    rows = _joined(evidence.rows("distances", LARGE), evidence.rows("forgetting", LARGE))
     kinds: Kinds = (
         ("forgotten", on_forgotten),
         ("neighbours", lambda row: _elsewhere(row, "hop_1")),
@@ -56,6 +52,11 @@ def on_pubmed(evidence: Evidence) -> list[str]:
         ("relearning", _relearning),
     )
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten", LARGER)), LARGER)
+
+
+def _joined(more: Rows, rows: Rows) -> Rows:
+    """Return rows with what another table has of the same place, too."""
+    return {place: {**more.get(place, {}), **row} for place, row in rows.items()}
 
 
 def _others(rows: Rows, name: str, datasets: Mapping[str, str] = DATASETS) -> list[str]:

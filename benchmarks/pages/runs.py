@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pages.evidence import MODEL, PRESETS, PROTOCOL, SMALL, Evidence, Row, method_of
+from pages.evidence import DATASETS, MODEL, PRESETS, PROTOCOL, SMALL, Evidence, Row, method_of
 from pages.tables import fixed, table
 from unlearnbench.report.tables.cost import break_even, shown_even
 
@@ -25,7 +25,6 @@ WRONG = {
     "1000 spurious edges": "all",
 }
 COST_REPETITIONS = 3
-BOTH = {"cora": "Cora", "citeseer": "CiteSeer"}
 
 
 def six_graphs(evidence: Evidence) -> list[str]:
@@ -63,7 +62,7 @@ def corrective(evidence: Evidence) -> list[str]:
     methods = sorted({method for method, *_ in undone}, key=lambda name: (name != "retrain", name == "noop", name))
     lines = []
     for method in methods:
-        shares = [[undone.get((method, wrong, dataset)) for dataset in BOTH] for wrong in WRONG]
+        shares = [[undone.get((method, wrong, dataset)) for dataset in DATASETS] for wrong in WRONG]
         lines.append([method, *(", ".join(fixed(value, 2, "?") for value in pair) for pair in shares)])
     return table(["method", *WRONG.values()], lines)
 
@@ -71,12 +70,12 @@ def corrective(evidence: Evidence) -> list[str]:
 def cost(evidence: Evidence) -> list[str]:
     """Return the table of times relative to Retrain's against the number of deletions."""
     runs = evidence.runs
-    wanted = runs["forget"].str.fullmatch(r"\d+ nodes?") & runs["dataset"].isin(BOTH) & (runs["model"] == MODEL)
+    wanted = runs["forget"].str.fullmatch(r"\d+ nodes?") & runs["dataset"].isin(DATASETS) & (runs["model"] == MODEL)
     wanted &= runs["preset"].isin(PRESETS) & (runs["repetition"] < COST_REPETITIONS)
     rows = [row for row in evidence.built("cost", runs[wanted]) if "ratio" in row]
     counts = sorted({row["deletions"] for row in rows})
     lines = []
-    for dataset, name in BOTH.items():
+    for dataset, name in DATASETS.items():
         of_graph = [row for row in rows if row["dataset"] == dataset]
         seconds: dict[str, dict[int, float]] = {}
         for row in of_graph:

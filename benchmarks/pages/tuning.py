@@ -7,14 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from pages.evidence import LARGE, MODEL, PRESETS, PROTOCOL, SMALL, Evidence
+from pages.evidence import DATASETS, LARGE, MODEL, PRESETS, PROTOCOL, SMALL, Evidence
 from pages.forgetting import on_forgotten
 from pages.tables import fixed, number, table
 from unlearnbench.report.frame.record_groups import busiest_machine
 from unlearnbench.running.tuned import ANY_OTHER, read_tuned
 
 TUNED_ON = {"digits": "digits", "pubmed": "PubMed"}
-USED_ON = {"cora": "Cora", "citeseer": "CiteSeer"}
 REPETITIONS = 3
 TUNED = "tuned"
 
@@ -86,13 +85,12 @@ def errors(tuning: Tuning) -> list[str]:
 
 def elsewhere(tuning: Tuning) -> list[str]:
     """Return the table of F1 on graphs that nothing was tuned on."""
-    head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
     rows = []
     for method in tuning.chosen:
-        means = [tuning.f1(method, dataset, protocol) for dataset in USED_ON for protocol in (PROTOCOL, TUNED)]
+        means = [tuning.f1(method, dataset, protocol) for dataset in DATASETS for protocol in (PROTOCOL, TUNED)]
         if any(value is not None for value in means[1::2]):
             rows.append([f"`{method}`", *(fixed(value, 1) for value in means)])
-    return table(head, rows)
+    return table(_beside_defaults(), rows)
 
 
 def near(tuning: Tuning) -> list[str]:
@@ -101,18 +99,21 @@ def near(tuning: Tuning) -> list[str]:
         (dataset, _base(method.removesuffix(" (tuned)"), tuning.chosen)): row
         for (dataset, method), row in tuning.distances[TUNED].items()
     }
-    first = next(iter(USED_ON))
+    first = next(iter(DATASETS))
     methods = [method for method, row in tuning.chosen.items() if row.objective == "distance"]
     lines = []
     nearest = {method: number(chosen.get((first, method), {}), "forgotten") for method in methods}
     for method in sorted(methods, key=lambda name: (nearest[name] is None, nearest[name])):
         cells = []
-        for dataset in USED_ON:
+        for dataset in DATASETS:
             cells += [on_forgotten(rows.get((dataset, method), {})) for rows in (tuning.distances[PROTOCOL], chosen)]
         if any(cells[1::2]):
             lines.append([f"`{method}`", *cells])
-    head = ["method", *(cell for name in USED_ON.values() for cell in (f"{name}, defaults", "tuned"))]
-    return table(head, lines)
+    return table(_beside_defaults(), lines)
+
+
+def _beside_defaults() -> list[str]:
+    return ["method", *(heading for name in DATASETS.values() for heading in (f"{name}, defaults", "tuned"))]
 
 
 def _base(label: str, methods: Iterable[str]) -> str | None:
