@@ -86,8 +86,8 @@ everything() {
 }
 
 echo "== looking for what is missing in $OUT"
-run() { "$UB" run "$@" --overwrite "$OVERWRITE" --out "$OUT" --dry-run --json 2>/dev/null; }
-audit() { "$UB" audit "$@" --out "$OUT" --dry-run --json 2>/dev/null; }
+run() { printf '%q ' run "$@" --overwrite "$OVERWRITE" --out "$OUT" && echo; }
+audit() { printf '%q ' audit "$@" --out "$OUT" && echo; }
 everything | "$PYTHON" "$(dirname "$0")/evidence_time.py" "$OUT"
 if [ "${ONLY:-}" = plan ]; then exit; fi
 

@@ -1,4 +1,6 @@
-"""How long the missing records take: `unlearnbench ... --dry-run --json` of many commands in, one line out.
+"""How long the missing records of many commands take: a command a line in, one line out.
+
+One process plans them all: importing torch takes longer than a plan.
 
 A cell is taken to last as long as the median record of the same dataset, model, method and audit; without one, as the
 median of the most alike that there are. `benchmarks/evidence.sh` calls it before it computes anything.
@@ -6,12 +8,18 @@ median of the most alike that there are. `benchmarks/evidence.sh` calls it befor
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from unlearnbench.cli import main as main_of_unlearnbench
+from unlearnbench.records.columns import rows_of
 
 # From the most alike to whatever there is: an audit of a method is nothing like a run of it.
 ALIKE = (
@@ -29,7 +37,8 @@ def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
     found: dict[tuple[Any, ...], list[float]] = {}
     for path in folder.glob("records/*/*/*/*.json"):
         record = json.loads(path.read_text("ascii"))
-        seconds = sum(seconds or 0.0 for name, seconds in phases_of(record) if "/" not in name)
+        phases = rows_of(record.get("phases") or [])
+        seconds = sum(phase.get("seconds") or 0.0 for phase in phases if "/" not in phase["name"])
         if record["status"] != "ok" or not seconds:
             continue
         cell = record["cell"]
@@ -44,15 +53,6 @@ def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
     return found
 
 
-def phases_of(record: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yield the name and the seconds of each phase; older files have a row for each."""
-    phases = record.get("phases") or []
-    if isinstance(phases, list):
-        yield from ((phase["name"], phase.get("seconds")) for phase in phases)
-    else:
-        yield from zip(phases["name"], phases.get("seconds", [None] * len(phases["name"])), strict=True)
-
-
 def seconds_of(cell: Mapping[str, Any], known: Mapping[tuple[Any, ...], Sequence[float]]) -> float:
     """Return the median duration of the cells most like this one; 0 if there are none at all."""
     plain = {**cell, "model": cell["model"].split("[")[0], "method": cell["method"].split("[")[0]}
@@ -62,15 +62,21 @@ def seconds_of(cell: Mapping[str, Any], known: Mapping[tuple[Any, ...], Sequence
     return 0.0
 
 
-def plans(text: str) -> Iterator[Mapping[str, Any]]:
-    """Read JSON objects that follow each other."""
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        plan, at = decoder.raw_decode(text, at)
-        yield plan
+def planned(command: str) -> list[dict[str, Any]]:
+    """Return the cells of a command, a line as a shell quotes it, after the name of the program.
+
+    Raises:
+        SystemExit: The command is refused. What it said is printed.
+    """
+    plan, said = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(plan), redirect_stderr(said):
+            main_of_unlearnbench([*shlex.split(command), "--dry-run", "--json"])
+    except SystemExit as ended:
+        if ended.code:
+            sys.exit(f"{said.getvalue()}== refused: unlearnbench {command}")
+    cells: list[dict[str, Any]] = json.loads(plan.getvalue())["cells"]
+    return cells
 
 
 def sentence(cells: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, ...], Sequence[float]]) -> str:
@@ -85,8 +91,8 @@ def sentence(cells: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, ...],
 
 
 def main() -> None:
-    """Read plans from standard input; the argument is the results folder."""
-    cells = [cell for plan in plans(sys.stdin.read()) for cell in plan["cells"]]
+    """Read commands from standard input; the argument is the results folder."""
+    cells = [cell for command in sys.stdin for cell in planned(command.strip())]
     print(sentence(cells, durations(Path(sys.argv[1]))), flush=True)
 
 

@@ -1,6 +1,7 @@
 """The scripts of benchmarks/ that count and compare, on graphs of the tests."""
 
 import importlib
+import io
 import json
 import shutil
 import subprocess
@@ -416,10 +417,6 @@ def test_missing_evidence_takes_as_long_as_what_is_most_alike(script, tmp_path):
         path = tmp_path / "records" / "m" / "d" / method / record.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.to_json(), "ascii")
-    rows = [{"name": "fit", "seconds": 7.0}, {"name": "fit/a", "seconds": 5.0}, {"name": "unlearn"}]
-    assert list(module.phases_of({"phases": rows})) == [("fit", 7.0), ("fit/a", 5.0), ("unlearn", None)]
-    assert list(module.phases_of({"phases": {"name": ["fit"]}})) == [("fit", None)]
-    assert list(module.phases_of({})) == []
     known = module.durations(tmp_path)
     cell = {"key": "a", "dataset": "cora", "model": "gcn", "method": "toy[x=1]", "audit": None, "wanted": True}
     assert module.seconds_of(cell, known) == 15
@@ -428,4 +425,17 @@ def test_missing_evidence_takes_as_long_as_what_is_most_alike(script, tmp_path):
     cells = [{**cell, "key": str(number), "method": "other"} for number in range(50)]
     assert "50 of 50 records are missing: about 1 h 15 min" in module.sentence([*cells, *cells], known)
     assert module.sentence([{**cell, "wanted": False}], known) == "== all 1 records are there"
-    assert [plan["n"] for plan in module.plans('{"n": 1}\n{\n"n": 2}\n')] == [1, 2]
+
+
+def test_evidence_is_planned_in_one_process_and_a_refused_command_says_why(script, tmp_path, monkeypatch, capsys):
+    module = script("evidence_time")
+    commands = (
+        f"run --methods {method} --datasets digits --out {tmp_path}\n" for method in ("sisa", r"sisa\[num_shards=5\]")
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(commands)))
+    monkeypatch.setattr("sys.argv", ["evidence_time.py", str(tmp_path)])
+    module.main()
+    assert capsys.readouterr().out == "== 9 of 9 records are missing: about 1 min, by the time that alike ones took\n"
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(SystemExit, match=r"(?s)sisaa.*== refused: unlearnbench run --methods sisaa"):
+        module.planned("run --methods sisaa --datasets digits")

@@ -103,7 +103,7 @@ class Record(BaseModel):
         list[Annotated[Phase, AfterValidator(kept_of_phase)]], rows_or_columns(Phase, always="seconds")
     ] = Field(
         default_factory=list,
-        description="Seconds, six decimals; MiB, three, at the start only where below the peak. A list for each name.",
+        description="Seconds, six decimals; MiB, three, at the start only where below the peak. As columns.",
     )
     unlearn_seconds: Annotated[Number, AfterValidator(kept_of_seconds)] | None = Field(
         default=None, description="From the request to the first answers; of a stream, of all of its requests."
