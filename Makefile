@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(INSTALL_OPTIONS) --constraint constraints.txt
+# Newer pips pass on what setuptools says of every editable installation.
+INSTALL := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --disable-pip-version-check --quiet $(INSTALL_OPTIONS) --constraint constraints.txt
 DECLARED := pyproject.toml constraints.txt
 SOURCES := $(shell find unlearnbench plugins -name '*.py')
 # Pages that hold what a program writes into them; the rest of the site is made when it is built.
@@ -117,6 +118,8 @@ clean:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
+	@# Python 3.11's own pip takes twice as long to choose among releases.
+	$(INSTALL) --upgrade pip
 
 # setuptools packs whatever an earlier build left in build/lib, deleted modules too.
 $(VENV)/run.stamp: $(DECLARED) $(SOURCES) | $(BIN)/python
