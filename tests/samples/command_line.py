@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +112,12 @@ def files_of(out: Path) -> dict[Path, tuple[int, int, bytes]]:
     }
 
 
+def heed_signals() -> None:
+    """Undo what a parent passes on that was started in the background or by nohup: these signals are ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Process:
     """The command line in a process of its own, in which the toy methods are installed, and what else is given."""
 
@@ -136,8 +141,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A parent that was started in the background may have passed on that interruptions are ignored.
-            preexec_fn=None if os.name == "nt" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=None if os.name == "nt" else heed_signals,
         )
 
     def wait_for(self, path: Path) -> None:
