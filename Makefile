@@ -118,7 +118,7 @@ clean:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	@# Python 3.11's own pip takes twice as long to choose among releases.
+	@# Python 3.11's own pip takes half as long again, most of it choosing among releases.
 	$(INSTALL) --upgrade pip
 
 # setuptools packs whatever an earlier build left in build/lib, deleted modules too.

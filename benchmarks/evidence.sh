@@ -18,6 +18,7 @@ EXACT="sisa[partitioner=hash],tally"
 NEWER=etr,cognac,ceu,d2dgn,guide
 POSTHOC="retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,etr,cognac,ceu,d2dgn"
 
+# It plans, so unlearnbench must be installed in it.
 PYTHON="${PYTHON:-python3}"
 
 everything() {

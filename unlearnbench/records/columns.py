@@ -11,6 +11,7 @@ import typing_extensions
 from pydantic import BeforeValidator, ConfigDict, with_config
 
 Columns = dict[str, Any]
+_MISFIT = "its columns are not lists of one length"
 
 
 def written_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
@@ -48,14 +49,14 @@ def rows_of(value: Any, always: str = "") -> Any:
         always: What every row has, if only as null; of other names, null means that the row has none.
 
     Raises:
-        ValueError: The columns are not lists of one length.
+        ValueError: The lists are not of one length, or there is none.
     """
     if not isinstance(value, dict):
         return value
-    lengths = {len(column) for column in value.values() if isinstance(column, list)}
-    if value and len(lengths) != 1:
-        raise ValueError("its columns are not lists of one length")
-    count = max(lengths, default=0)
+    lists = [column for column in value.values() if isinstance(column, list)]
+    if value and not lists:
+        raise ValueError(_MISFIT)
+    count = len(lists[0]) if lists else 0
     columns = [_read(column, count) for column in value.values()]
     rows = (zip(value, row, strict=True) for row in zip(*columns, strict=True))
     return [{name: item for name, item in row if item is not None or name == always} for row in rows]
@@ -73,7 +74,7 @@ def _spread(column: Any, count: int) -> list[Any]:
     if not isinstance(column, list):
         return [column] * count
     if len(column) != count:
-        raise ValueError("its columns are not lists of one length")
+        raise ValueError(_MISFIT)
     return column
 
 
