@@ -15,8 +15,9 @@ SHARDED=sisa,grapheraser,graphrevoker
 APPROXIMATE=gif,gnndelete,megu,scrub
 BASELINES=finetune,neggrad-plus,bad-teacher,ssd
 EXACT="sisa[partitioner=hash],tally"
-NEWER=etr,cognac,ceu,d2dgn,guide
-POSTHOC="retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,etr,cognac,ceu,d2dgn"
+NEWER_POSTHOC=etr,cognac,ceu,d2dgn
+NEWER="$NEWER_POSTHOC,guide"
+POSTHOC="retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER_POSTHOC"
 
 # It plans, so unlearnbench must be installed in it.
 PYTHON="${PYTHON:-python3}"
@@ -38,7 +39,7 @@ everything() {
     run --methods idea,gradient-ascent --datasets cora,citeseer --repetitions 10
     run --methods "$NEWER" --datasets cora,citeseer --repetitions 10
     run --experiment corrective --repetitions 3
-    run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --repetitions 3
+    run --methods cgu,scalegun,projector,graph-editor,noop --models sgc --datasets cora,citeseer --repetitions 3
     run --methods "$SHARDED" --datasets cora --repetitions 10 --forget-count 1
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,noop" \
         --datasets cora,citeseer --repetitions 10
@@ -61,22 +62,26 @@ everything() {
     audit controls --methods "noop,$APPROXIMATE" --datasets pubmed
     audit distance --methods "noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets pubmed --repetitions 5
     audit relearning,membership --methods "retrain,noop,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets pubmed
-    run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,sisa,sisa[partitioner=hash]" \
+    run --methods "noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER_POSTHOC,sisa,sisa[partitioner=hash]" \
         --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 --repetitions 5
     run --methods cgu,scalegun,noop --models sgc --datasets cora,citeseer --forget-kind edge --forget-ratio 0.05 \
         --repetitions 5
-    audit exactness --methods "$EXACT,sisa,noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES" --datasets cora \
+    audit exactness --methods "$EXACT,sisa,noop,utu,$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER_POSTHOC" --datasets cora \
         --forget-kind edge
     run --methods "$SHARDED,$EXACT,smoothed[method=sisa[partitioner=hash]],$APPROXIMATE,idea,gradient-ascent,$BASELINES,$NEWER" \
         --datasets cora,citeseer --protocol tuned --repetitions 3
     audit controls --methods "$APPROXIMATE" --datasets cora,citeseer --protocol tuned
-    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent,etr,cognac,ceu,d2dgn" --datasets cora,citeseer \
+    audit distance --methods "$BASELINES,$APPROXIMATE,idea,gradient-ascent,$NEWER_POSTHOC" --datasets cora,citeseer \
         --protocol tuned --repetitions 5
+    audit membership --methods cognac,finetune,neggrad-plus,scrub --datasets cora --protocol tuned
     audit exactness,membership --methods "$NEWER" --datasets cora,citeseer
     audit membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC"
+    audit controls --methods noop --datasets cora,citeseer --forget-ratio 0.005
     audit distance,membership,relearning,exactness --datasets cora,citeseer --repetitions 5 --methods "$POSTHOC" \
         --forget-ratio 0.005
     audit exactness --methods "$EXACT,$SHARDED,guide" --datasets cora,citeseer --repetitions 5
+    audit exactness,membership --methods "smoothed[method=sisa[partitioner=hash]]" --datasets cora,citeseer
+    audit membership,relearning --methods "$EXACT,$SHARDED,guide" --datasets cora,citeseer --repetitions 5
     run --methods "cgu[constant=tight],cgu,scalegun,noop" --models sgc --datasets cora,citeseer --repetitions 3 --forget-count 1
     run --methods "gif[iterations=5],gif" --datasets cora,citeseer --repetitions 3
     audit partition-leakage --methods "sisa[partitioner=hash],$SHARDED" --datasets cora,citeseer

@@ -1,6 +1,6 @@
 """Write the tables of pages that are made from the records: none of their numbers is copied by hand.
 
-python benchmarks/write_pages.py            writes them into README.md, docs/findings.md and docs/tuning.md
+python benchmarks/write_pages.py            writes them into README.md and pages of docs
 python benchmarks/write_pages.py --check    names those that are not what the records say, and fails
 """
 
@@ -25,12 +25,14 @@ PAGES: Mapping[str, tuple[Tables, Callable[[Evidence], Any]]] = {
             "distances": forgetting.distances,
             "on-pubmed": forgetting.on_pubmed,
             "small-request": forgetting.small_request,
+            "leakage": forgetting.leakage,
             "corrective": runs.corrective,
             "six-graphs": runs.six_graphs,
             "cost": runs.cost,
         },
         lambda evidence: evidence,
     ),
+    "docs/reproduce.md": ({"paper": runs.paper}, lambda evidence: evidence),
     "docs/tuning.md": (
         {"distances": tuning.distances, "errors": tuning.errors, "elsewhere": tuning.elsewhere, "near": tuning.near},
         tuning.Tuning,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import unlearnbench
 import unlearnbench.gnn
 import unlearnbench.unlearning
-from unlearnbench.cli.show import describe
+from unlearnbench.cli.show import claim_text, describe, forgotten
 from unlearnbench.hookspecs import PROJECT
 from unlearnbench.records.record import json_schema
 from unlearnbench.registry.catalogue import Catalogue
@@ -111,7 +111,7 @@ def _readme(target: Any) -> Path | None:
 
 def _index(methods: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
-        f"| [{name}]({name}.md) | {_cell(info['summary'])} | {info.get('claim') or ''} | {_forgets(info)} |"
+        f"| [{name}]({name}.md) | {_cell(info['summary'])} | {info.get('claim') or ''} | {', '.join(forgotten(info))} |"
         for name, info in methods.items()
     ]
     head = "| method | what it does | claim | forgets |\n|---|---|---|---|"
@@ -129,8 +129,8 @@ def _body(info: Mapping[str, Any], heading: str = "##") -> Iterator[str]:
     yield f"{info['summary']}\n"
     facts = [("version", info["version"]), ("reference", info["reference"])]
     if "claim" in info:
-        why = f", the partition depends on {info['claim_reason']}" if info["claim_reason"] else ""
-        facts += [("claim", f"`{info['claim']}`{why}"), ("forgets", _forgets(info))]
+        claim = claim_text(f"`{info['claim']}`", info["claim_reason"])
+        facts += [("claim", claim), ("forgets", ", ".join(forgotten(info)))]
         facts.append(("base models", ", ".join(info["models"]) if info["models"] else "any"))
     facts += [("needs", f"the module `{need['module']}`") for need in info["needs"]]
     yield "| | |\n|---|---|"
@@ -154,10 +154,6 @@ def _parameters(rows: list[dict[str, Any]], before: str = "") -> Iterator[str]:
     for row in rows:
         yield f"| `{before}{row['name']}` | `{_cell(row['value'])}` | {_cell(row['description'])} |"
         yield from _parameters(row.get("parameters", []), f"{before}{row['name']}.")
-
-
-def _forgets(info: Mapping[str, Any]) -> str:
-    return ", ".join(f"{kind}s" for kind in reversed(info.get("forgets", [])))
 
 
 def _cell(value: Any) -> str:

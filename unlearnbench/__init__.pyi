@@ -16,6 +16,7 @@ from .component import later as later
 from .component import part as part
 from .component import search as search
 from .datasets.base import Dataset as Dataset
+from .errors import DataError as DataError
 from .errors import RefusedError as RefusedError
 from .errors import UnlearnbenchError as UnlearnbenchError
 from .errors import UsageError as UsageError

@@ -38,7 +38,7 @@ def register_partitioners(register: Register) -> None:
 
 @hookspec
 def register_aggregators(register: Register) -> None:
-    """Announce aggregators: classes that make one prediction of what the members say."""
+    """Announce aggregators: classes that combine the outputs of members into one prediction."""
 
 
 @hookspec

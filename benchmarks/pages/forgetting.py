@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from pages.evidence import DATASETS, LARGE, REPETITIONS, REQUESTS, SMALL, Evidence, Row, Rows
+from pages.evidence import DATASETS, LARGE, MODEL, REPETITIONS, REQUESTS, SMALL, Evidence, Row, Rows, method_of
 from pages.tables import fixed, number, table
+from unlearnbench.report.frame.plain_rows import plain_rows
 
 LARGER = {"pubmed": "PubMed"}
+PARTITIONED = ("graphrevoker", "grapheraser", "sisa", "sisa[partitioner=hash]")
+ATTACKS = ("per target", "per target, both versions")
+LEAKS = (("auc", ""), ("tpr", ", 1% false alarms"))
 EXACT = ("retrain", "sisa[partitioner=hash]", "tally", "sisa", "graphrevoker", "grapheraser", "guide")
 
 Kinds = tuple[tuple[str, Callable[[Row], str]], ...]
@@ -52,6 +56,29 @@ def on_pubmed(evidence: Evidence) -> list[str]:
         ("relearning", _relearning),
     )
     return _lines(kinds, rows, ("retrain", *_others(rows, "forgotten", LARGER)), LARGER)
+
+
+def leakage(evidence: Evidence) -> list[str]:
+    """Return the table of what a kept partition reveals: areas and true positive rates of the two attackers."""
+    audits = evidence.audits
+    wanted = audits["audit"].str.startswith("partition-leakage") & audits["where"].str.startswith("per target")
+    rows = plain_rows(audits[wanted & (audits["model"] == MODEL)])
+    scores: dict[tuple[str, str, str], Row] = {}
+    for row in rows:
+        place = str(row["dataset"]), method_of(row), f"{row['measure']} {row['where']}"
+        assert place not in scores, f"two rows for {place}"
+        scores[place] = row
+    lines = []
+    for dataset, name in DATASETS.items():
+        for method in [method for method in PARTITIONED if (dataset, method, f"auc {ATTACKS[0]}") in scores]:
+            cells = [f"{name}, {method}"]
+            for attack in ATTACKS:
+                area, rate = (scores[dataset, method, f"{measure} {attack}{add}"] for measure, add in LEAKS)
+                interval = f"{fixed(number(area, 'low'), 2)} to {fixed(number(area, 'high'), 2)}"
+                cells += [f"{fixed(number(area, 'value'), 2)} ({interval})", fixed(100 * rate["value"], 0)]
+            lines.append(cells)
+    head = ("area", "recognised, %")
+    return table(["", *head, *(f"both versions: {head[0]}", head[1])], lines)
 
 
 def _joined(more: Rows, rows: Rows) -> Rows:

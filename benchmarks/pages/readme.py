@@ -17,9 +17,12 @@ METHODS = (
     ("graphrevoker", "Zhang, WWW 2024", "n e f"),
     ("grapheraser", "Chen, CCS 2022", "n e f"),
     ("finetune", "baseline", "n e f"),
+    ("neggrad-plus", "baseline", "n e"),
     ("scrub", "Kurmanji, NeurIPS 2023", "n e"),
+    ("ssd", "Foster, AAAI 2024", "n e"),
     ("gif", "Wu, WWW 2023", "n e f"),
     ("megu", "Li, AAAI 2024", "n e"),
+    ("bad-teacher", "Chundawat, AAAI 2023", "n e"),
     ("gnndelete", "Cheng, ICLR 2023", "n e"),
     ("noop", "control: nothing is done", "n e f"),
 )
@@ -40,14 +43,15 @@ def methods(evidence: Evidence) -> list[str]:
 
 
 def _verdict(row: Row) -> str:
-    """Return the verdict of the requests; where they differ, that of most and of how many."""
+    """Return the verdict of the requests, where they differ that of most and of how many, and the distance left."""
     text = str(row.get("exactness") or "").replace("exact-given-partition", "given partition")
     text = re.sub(r" \((ids|content)\)", "", text)
     counts = {verdict: int(count) for verdict, count in re.findall(r"([^,]+?) \(([0-9]+)\)(?:, )?", text)}
-    if not counts:
-        return text
-    most = max(counts, key=lambda verdict: counts[verdict])
-    return f"{most}, {counts[most]} of {sum(counts.values())}"
+    if counts:
+        most = max(counts, key=lambda verdict: counts[verdict])
+        text = f"{most}, {counts[most]} of {sum(counts.values())}"
+    distance = number(row, "exactness_effect")
+    return text if distance is None else f"{text} ({distance:.2f})"
 
 
 def _time(method: str, row: Row) -> str:

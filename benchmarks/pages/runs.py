@@ -1,4 +1,4 @@
-"""Tables of docs/findings.md that are of runs: six graphs and five models, what is repaired, and cost."""
+"""Tables of pages that are of runs: the paper's cells, six graphs and five models, what is repaired, and cost."""
 
 from __future__ import annotations
 
@@ -25,6 +25,30 @@ WRONG = {
     "1000 spurious edges": "all",
 }
 COST_REPETITIONS = 3
+
+
+def paper(evidence: Evidence) -> list[str]:
+    """Return the table of the cells of GraphRevoker's paper: our F1 less the published one and less other methods'."""
+    runs = evidence.runs
+    wanted = (runs["protocol"] == PROTOCOL) & (runs["forget"] == SMALL) & runs["dataset"].isin(DATASETS)
+    wanted &= runs["model"].isin(MODELS) & runs["label"].isin([*SHARDED, "retrain"])
+    rows = evidence.built("claims", runs[wanted & runs["preset"].isin(PRESETS)])
+    cells = {(row["dataset"], row["model"], row["view"]): row for row in rows}
+    assert len(cells) == len(rows), "two rows for one cell"
+    lines = []
+    for dataset, name in DATASETS.items():
+        for model in MODELS:
+            shard, full = (cells[dataset, model, view] for view in ("shard", "full"))
+            published = fixed(100 * shard["published_f1_micro"], 1)
+            leads = [_interval(full, f"to_{method}_", "mean") for method in ("retrain", "sisa", "grapheraser")]
+            lines.append([f"{name}, {model}", published, _interval(shard, "", "difference"), *leads])
+    head = ["", "published", "ours - published, shard", "- Retrain, full", "- SISA, full", "- GraphEraser, full"]
+    return table(head, lines)
+
+
+def _interval(row: Row, before: str, centre: str) -> str:
+    middle, low, high = (fixed(100 * row[f"{before}{name}"], 1) for name in (centre, "low", "high"))
+    return f"{middle} ({low} to {high})"
 
 
 def six_graphs(evidence: Evidence) -> list[str]:

@@ -33,7 +33,7 @@ def breadth_first(graph: Graph) -> Tensor:
     Returns:
         int64 [num_nodes], positions.
     """
-    starts, members = (part.tolist() for part in neighbours(graph))
+    starts, adjacent = (part.tolist() for part in neighbours(graph))
     walk: list[int] = []
     met = [False] * graph.num_nodes
     for start in range(graph.num_nodes):
@@ -42,7 +42,7 @@ def breadth_first(graph: Graph) -> Tensor:
         while waiting:
             node = waiting.popleft()
             walk.append(node)
-            for other in members[starts[node] : starts[node + 1]]:
+            for other in adjacent[starts[node] : starts[node + 1]]:
                 if not met[other]:
                     met[other] = True
                     waiting.append(other)
@@ -51,5 +51,5 @@ def breadth_first(graph: Graph) -> Tensor:
 
 @hookimpl
 def register_partitioners(register: Register) -> None:
-    """Announce it."""
+    """Register it."""
     register(BreadthFirst)

@@ -46,7 +46,7 @@ class Pairs:
         self._nodes = nodes
         self._forget = forget.nonzero()[:, 0]
         others = graph.only_edges(~forget[graph.edge_index].any(dim=0))
-        self._starts, self._members = neighbours(others)
+        self._starts, self._adjacent = neighbours(others)
 
     def draw(self, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return affected nodes with a neighbour of each beyond the request, and all with a node of the request each.
@@ -58,7 +58,7 @@ class Pairs:
         first = self._starts[self._nodes]
         count = self._starts[self._nodes + 1] - first
         has = count > 0
-        near = self._members[(first + (at[0] * count).long())[has]]
+        near = self._adjacent[(first + (at[0] * count).long())[has]]
         return self._nodes[has], near, self._nodes, self._forget[(at[1] * len(self._forget)).long()]
 
 

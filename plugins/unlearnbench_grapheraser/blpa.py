@@ -44,13 +44,13 @@ class Blpa(Partitioner):
         settings = self.params
         n = task.graph.num_nodes
         low, high = size_limits(n, num_shards, settings.capacity, settings.slack, settings.delta)
-        starts, members = (t.cpu() for t in neighbours(task.graph))
+        starts, adjacent = (t.cpu() for t in neighbours(task.graph))
         found = neighbour_weights(task.graph)
         weights = None if found is None else found.cpu()
         generator = task.generator("blpa")
         shard = start_balanced(n, num_shards, generator)
         for _ in range(settings.rounds):
-            wish, count = wishes(starts, members, shard, num_shards, generator, weights)
+            wish, count = wishes(starts, adjacent, shard, num_shards, generator, weights)
             moved = grant(wish, count, shard, num_shards, low, high)
             if torch.equal(moved, shard):
                 break
@@ -67,7 +67,7 @@ def start_balanced(num_nodes: int, num_shards: int, generator: torch.Generator) 
 
 def wishes(
     starts: Tensor,
-    members: Tensor,
+    adjacent: Tensor,
     shard: Tensor,
     num_shards: int,
     generator: torch.Generator,
@@ -77,7 +77,7 @@ def wishes(
 
     Args:
         starts: int64 [n + 1], from `neighbours`.
-        members: int64 [k], from `neighbours`.
+        adjacent: int64 [k], from `neighbours`.
         shard: int64 [n].
         num_shards: S.
         generator: Breaks ties between shards.
@@ -89,7 +89,7 @@ def wishes(
     """
     n = len(shard)
     node = torch.repeat_interleave(torch.arange(n), starts.diff())
-    keys = node * num_shards + shard[members]
+    keys = node * num_shards + shard[adjacent]
     if weights is None:
         pairs, counts = torch.unique(keys, return_counts=True)
     else:

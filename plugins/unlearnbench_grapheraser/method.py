@@ -48,4 +48,4 @@ class GraphEraser(Sharded):
         """Parameters of `grapheraser`."""
 
         partitioner: Spec = part("partitioner", "bekm", "Deals the training nodes into shards.")
-        aggregator: Spec = part("aggregator", "weighted", "Makes one prediction of what the members say.")
+        aggregator: Spec = part("aggregator", "weighted", "Combines the members' predictions.")

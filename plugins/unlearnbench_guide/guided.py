@@ -63,11 +63,11 @@ class Guided(Partitioner):
 
 def normalised_adjacency(graph: Graph) -> SparseMatrix:
     """Return D^-1/2 A D^-1/2, where an edge of either direction counts once and a self-loop not at all."""
-    starts, members = neighbours(graph)
+    starts, adjacent = neighbours(graph)
     degree = starts.diff()
-    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=members.device), degree)
+    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=adjacent.device), degree)
     scale = degree.clamp(min=1).to(torch.float64).rsqrt()
-    return sparse.from_edges(torch.stack([members, rows]), graph.num_nodes, scale[rows] * scale[members])
+    return sparse.from_edges(torch.stack([adjacent, rows]), graph.num_nodes, scale[rows] * scale[adjacent])
 
 
 def target(classes: Tensor, num_shards: int) -> Tensor:

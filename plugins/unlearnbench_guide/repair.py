@@ -27,9 +27,9 @@ def cut_edges(graph: Graph, ids: Tensor, shard: Tensor) -> dict[int, Tensor]:
     at = graph.positions(ids)
     shard_at = torch.empty_like(shard)
     shard_at[at] = shard
-    starts, members = neighbours(graph)
-    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=members.device), starts.diff())
-    cut = torch.bincount(rows[shard_at[rows] != shard_at[members]], minlength=graph.num_nodes)[at]
+    starts, adjacent = neighbours(graph)
+    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=adjacent.device), starts.diff())
+    cut = torch.bincount(rows[shard_at[rows] != shard_at[adjacent]], minlength=graph.num_nodes)[at]
     return {number: cut[shard == number] for number in shard.unique().tolist()}
 
 
@@ -57,13 +57,13 @@ def repaired(graph: Graph, missing: Tensor, repair: Repair, generator: torch.Gen
     if repair == "zero":
         x = torch.zeros_like(x)
     elif repair == "mixup":
-        starts, members = neighbours(graph)
+        starts, adjacent = neighbours(graph)
         first = starts[anchor]
         degree = starts[anchor + 1] - first
         drawn = torch.rand((2, count), generator=generator).to(device)
         has = degree > 0
         other = anchor.clone()
-        other[has] = members[(first + (drawn[0] * degree).long())[has]]
+        other[has] = adjacent[(first + (drawn[0] * degree).long())[has]]
         x = torch.lerp(x, graph.x[other], drawn[1][:, None])
     place = torch.arange(count, device=device)
     new = place + graph.num_nodes

@@ -100,11 +100,11 @@ def places(graph: Graph, start: Tensor, dimensions: int) -> Tensor:
     Returns:
         float64 [n, d], magnitudes of the entries; 0 in columns whose eigenvalue is 0, or where n is below d.
     """
-    starts, members = neighbours(graph)
-    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=members.device), starts.diff())
-    ones = torch.ones(len(rows), dtype=torch.float64, device=members.device)
+    starts, adjacent = neighbours(graph)
+    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=adjacent.device), starts.diff())
+    ones = torch.ones(len(rows), dtype=torch.float64, device=adjacent.device)
     # The matrix alone: no gradient is wanted of it.
-    adjacency = sparse.from_edges(torch.stack([members, rows]), graph.num_nodes, ones).csr
+    adjacency = sparse.from_edges(torch.stack([adjacent, rows]), graph.num_nodes, ones).csr
     basis = torch.linalg.qr(start).Q
     for _ in range(ITERATIONS):
         # Twice: eigenvalues of equal magnitude and other signs would swap places for ever.

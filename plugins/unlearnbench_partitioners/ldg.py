@@ -42,6 +42,6 @@ class Ldg(Partitioner):
         low, high = shard_bounds(n, num_shards, self.params.slack)
         order = torch.sort(seeds.keyed_hash(task.graph.ids, task.key("ldg")), stable=True).indices
         unplaced = torch.full((n,), -1, dtype=torch.int64)
-        starts, members = neighbours(task.graph)
+        starts, adjacent = neighbours(task.graph)
         weights = neighbour_weights(task.graph)
-        return place(order, starts, members, unplaced, num_shards, low, high, weights).to(task.device)
+        return place(order, starts, adjacent, unplaced, num_shards, low, high, weights).to(task.device)

@@ -55,21 +55,21 @@ class Metis(Partitioner):
         settings = self.params
         n = task.graph.num_nodes
         low, high = shard_bounds(n, num_shards, settings.slack)
-        starts, members = (t.cpu() for t in neighbours(task.graph))
+        starts, adjacent = (t.cpu() for t in neighbours(task.graph))
         found = neighbour_weights(task.graph)
         weights = None if found is None else found.cpu()
         # METIS takes seeds of 32 bits.
         seed = task.key("metis") % 2**31
-        shard = cut(starts, members, num_shards, settings.scheme, settings.slack, settings.cuts, seed, weights)
-        free = release(starts, members, shard, num_shards, low, high, weights)
+        shard = cut(starts, adjacent, num_shards, settings.scheme, settings.slack, settings.cuts, seed, weights)
+        free = release(starts, adjacent, shard, num_shards, low, high, weights)
         shard[free] = -1
         order = free[torch.sort(seeds.keyed_hash(task.graph.ids.cpu()[free], task.key("metis")), stable=True).indices]
-        return place(order, starts, members, shard, num_shards, low, high, weights).to(task.device)
+        return place(order, starts, adjacent, shard, num_shards, low, high, weights).to(task.device)
 
 
 def cut(
     starts: Tensor,
-    members: Tensor,
+    adjacent: Tensor,
     num_shards: int,
     scheme: Scheme,
     slack: float,
@@ -81,7 +81,7 @@ def cut(
 
     Args:
         starts: int64 [n + 1], from `neighbours`.
-        members: int64 [m], from `neighbours`.
+        adjacent: int64 [m], from `neighbours`.
         num_shards: S.
         scheme: `kway` or `recursive`.
         slack: Tolerated excess of a shard over n/S, which METIS may exceed.
@@ -99,7 +99,7 @@ def cut(
     kind = pymetis.zero_copy_dtype()
     result = pymetis.part_graph(
         num_shards,
-        pymetis.CSRAdjacency(starts.numpy().astype(kind, copy=False), members.numpy().astype(kind, copy=False)),
+        pymetis.CSRAdjacency(starts.numpy().astype(kind, copy=False), adjacent.numpy().astype(kind, copy=False)),
         eweights=None if weights is None else weights.numpy().astype(kind),
         recursive=scheme == "recursive",
         # METIS takes the tolerance in thousandths, at least one.

@@ -10,7 +10,7 @@ from torch import Tensor
 def place(
     order: Tensor,
     starts: Tensor,
-    members: Tensor,
+    adjacent: Tensor,
     shard: Tensor,
     num_shards: int,
     low: int,
@@ -26,7 +26,7 @@ def place(
     Args:
         order: int64 [k], the nodes to place, in order of arrival.
         starts: int64 [n + 1], from `neighbours`.
-        members: int64 [m], from `neighbours`.
+        adjacent: int64 [m], from `neighbours`.
         shard: int64 [n], the shards of the other nodes; -1 for the nodes of `order`.
         num_shards: S.
         low: Smallest size of a shard.
@@ -38,7 +38,7 @@ def place(
     """
     # The last column counts the neighbours not placed yet.
     placed = torch.where(shard < 0, num_shards, shard).cpu().numpy().copy()
-    begins, ends = starts.cpu().numpy(), members.cpu().numpy()
+    begins, ends = starts.cpu().numpy(), adjacent.cpu().numpy()
     worth = None if weights is None else weights.cpu().numpy()
     sizes = np.bincount(placed, minlength=num_shards + 1)[:num_shards]
     missing = int(np.maximum(low - sizes, 0).sum())
@@ -63,7 +63,7 @@ def place(
 
 def release(
     starts: Tensor,
-    members: Tensor,
+    adjacent: Tensor,
     shard: Tensor,
     num_shards: int,
     low: int,
@@ -78,7 +78,7 @@ def release(
 
     Args:
         starts: int64 [n + 1], from `neighbours`.
-        members: int64 [m], from `neighbours`.
+        adjacent: int64 [m], from `neighbours`.
         shard: int64 [n].
         num_shards: S; S * low <= n <= S * high.
         low: Smallest size of a shard.
@@ -88,14 +88,14 @@ def release(
     Returns:
         int64 [k], the nodes, ascending.
     """
-    shard, starts, members = shard.cpu(), starts.cpu(), members.cpu()
+    shard, starts, adjacent = shard.cpu(), starts.cpu(), adjacent.cpu()
     sizes = torch.bincount(shard, minlength=num_shards)
     kept = sizes.clamp(max=high)
     lacking = int((low - sizes).clamp(min=0).sum()) - int((sizes - kept).sum())
     for _ in range(lacking):
         kept[kept.argmax()] -= 1
     node = torch.repeat_interleave(torch.arange(len(shard)), starts.diff())
-    same = shard[node] == shard[members]
+    same = shard[node] == shard[adjacent]
     inside = torch.bincount(node[same], None if weights is None else weights[same], len(shard))
     by_ties = torch.sort(inside, stable=True).indices
     order = by_ties[torch.sort(shard[by_ties], stable=True).indices]

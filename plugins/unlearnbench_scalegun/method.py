@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from unlearnbench import Claim, ComponentParams, Paper, Query, RefusedError, Request, Task, Unlearner, search
-from unlearnbench.unlearning import LINEAR_MODEL, logistic, propagated, propagation_steps
+from unlearnbench import Paper, Query, RefusedError, Request, Task
+from unlearnbench.unlearning import CertifiedRegression, logistic, propagated, propagation_steps
 from unlearnbench_scalegun.propagation import mean_row, propagate, update
 
 
-class ScaleGun(Unlearner):
+class ScaleGun(CertifiedRegression):
     """Logistic regressions on propagated features, with a certificate that pays for the error of the features.
 
     A request changes propagated features near it only, and changes below a threshold are left out. A Newton step
@@ -38,26 +37,10 @@ class ScaleGun(Unlearner):
         2025,
         "https://arxiv.org/abs/2408.09212",
     )
-    claim = Claim.CERTIFIED
-    forgets = frozenset({"node", "edge", "feature"})
-    models = frozenset({LINEAR_MODEL})
-    uses_training = False
-    supports_edge_weight = True
 
-    class Params(ComponentParams):
+    class Params(CertifiedRegression.Params):
         """The certificate, the noise, the penalty and the propagation."""
 
-        epsilon: float = Field(default=1.0, gt=0, le=1, description="Of the certificate.")
-        delta: float = Field(default=1e-4, gt=0, lt=1, description="Of the certificate.")
-        std: float = Field(
-            default=0.1,
-            gt=0,
-            description="Standard deviation of the random linear term.",
-            json_schema_extra=search(0.01, 1.0, log=True),
-        )
-        lam: float = Field(
-            default=0.01, gt=0, description="L2 penalty a node.", json_schema_extra=search(0.0001, 0.1, log=True)
-        )
         threshold: float = Field(
             default=1e-8, ge=0, description="Changes of a node's propagated features up to this length go no further."
         )
@@ -65,15 +48,6 @@ class ScaleGun(Unlearner):
         constant: Literal["paper", "tight"] = Field(
             default="paper", description="Lipschitz constant in the bound: 1/4, or the least, .096: tight."
         )
-
-    def __init__(self, params: Any = None) -> None:
-        super().__init__(params)
-        self.claim_reason = f"epsilon {self.params.epsilon:g}, delta {self.params.delta:g}"
-
-    @property
-    def budget(self) -> float:
-        """The largest gradient that the random term hides."""
-        return logistic.budget(self.params.std, self.params.epsilon, self.params.delta)
 
     def fit(self, task: Task) -> None:
         """Propagate and train.
@@ -91,12 +65,7 @@ class ScaleGun(Unlearner):
 
     def _train(self, task: Task) -> None:
         self._propagation, self._centre = propagate(task.graph, self._steps), self._centre_of(task)
-        rows, y = self._propagation.levels[-1] - self._centre, logistic.signs(task.graph.y, task.graph.num_classes)
-        rng = task.generator(self.name, "noise", self._trainings)
-        self._weights, steps, self._spent = logistic.train(rows, y, self.params.lam, self.params.std, rng)
-        self._trainings += 1
-        task.count(steps=steps, node_epochs=steps * len(rows))
-        logistic.check_within(self._spent, self.budget)
+        self.train(task, self._propagation.levels[-1] - self._centre)
 
     def _centre_of(self, task: Task) -> Tensor:
         """Return what is subtracted from every row: the exact mean, whatever was left out of the rows."""
@@ -105,22 +74,16 @@ class ScaleGun(Unlearner):
 
     def unlearn(self, request: Request, retained: Task) -> None:
         """Update features and step, or retrain where the bound exceeds the budget."""
-        lam, graph = self.params.lam, retained.graph
+        graph = retained.graph
         with retained.phase("propagate"):
             found = update(self._propagation, self._task.graph, request, graph, self.params.threshold)
             centre = self._centre_of(retained)
             retained.count(rows_updated=found.changed)
         with retained.phase("update"):
-            former = self._task.graph
             old, rows = self._propagation.levels[-1] - self._centre, found.levels[-1] - centre
+            change = self.gradient(self._task, old) - self.gradient(retained, rows)
+            weights, spent = self.stepped(rows, change)
             y = logistic.signs(graph.y, graph.num_classes)
-            change = logistic.gradient(self._weights, old, logistic.signs(former.y, former.num_classes), lam)
-            change -= logistic.gradient(self._weights, rows, y, lam)
-            step = logistic.solve(self._weights, rows, lam, change)
-            residual = change - logistic.product(self._weights, rows, lam, step)
-            bound = logistic.residual_bound(rows, step, logistic.GAMMA[self.params.constant])
-            spent = self._spent + bound + float(residual.norm())
-            weights = self._weights + step
             fits = spent + error_bound(weights, rows, y, found.error) <= self.budget
         if fits:
             self._weights, self._spent, self._propagation, self._centre = weights, spent, found, centre
@@ -134,11 +97,7 @@ class ScaleGun(Unlearner):
         """Return the logarithm of the normalised probabilities of the one-against-rest regressions."""
         graph = query.context(self._task.graph.ids)
         rows = propagated(graph, self._steps, "mean", graph.positions(query.targets))
-        return logistic.log_probabilities((rows - self._centre) @ self._weights)
-
-    def state(self) -> Mapping[str, Tensor]:
-        """Return the weights, float64 [F, C], and the centre subtracted from features, float64 [F]."""
-        return {"members/000/weight": self._weights.clone(), "members/000/centre": self._centre.clone()}
+        return self.log_probabilities(rows)
 
 
 def error_bound(weights: Tensor, rows: Tensor, y: Tensor, error: float) -> float:

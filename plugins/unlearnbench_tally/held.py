@@ -26,21 +26,21 @@ class Block:
         labels: int64 [m].
         rows: Whole numbers [m, w].
         starts: int64 [m + 1], where each node's neighbours begin.
-        members: int64 [k], ids of neighbours.
+        adjacent: int64 [k], ids of neighbours.
     """
 
     ids: Tensor
     labels: Tensor
     rows: Tensor
     starts: Tensor
-    members: Tensor
+    adjacent: Tensor
 
     def without(self, at: Tensor) -> Block:
         """Return the block without the nodes at some positions."""
         kept = torch.ones(len(self.ids), dtype=torch.bool, device=at.device)
         kept[at] = False
         entries, starts = row_entries(self.starts, torch.nonzero(kept)[:, 0])
-        return Block(self.ids[kept], self.labels[kept], self.rows[kept], starts, self.members[entries])
+        return Block(self.ids[kept], self.labels[kept], self.rows[kept], starts, self.adjacent[entries])
 
     def unlinked(self, at: Tensor, others: Tensor) -> Block:
         """Return the block without some neighbours.
@@ -51,11 +51,11 @@ class Block:
         """
         names = others.unique()
         row = torch.repeat_interleave(torch.arange(len(self.ids), device=at.device), self.starts.diff())
-        place = torch.searchsorted(names, self.members).clamp(max=len(names) - 1)
+        place = torch.searchsorted(names, self.adjacent).clamp(max=len(names) - 1)
         gone = torch.isin(row * len(names) + place, at * len(names) + torch.searchsorted(names, others))
-        kept = ~(gone & (names[place] == self.members))
+        kept = ~(gone & (names[place] == self.adjacent))
         starts = row_starts(torch.bincount(row[kept], minlength=len(self.ids)))
-        return Block(self.ids, self.labels, self.rows, starts, self.members[kept])
+        return Block(self.ids, self.labels, self.rows, starts, self.adjacent[kept])
 
 
 class Held:
@@ -67,14 +67,14 @@ class Held:
 
     def __init__(self, graph: Graph, features: Features, with_neighbours: bool) -> None:
         """Copy the nodes of a graph, their neighbours only if asked for."""
-        starts, members = neighbours(graph) if with_neighbours else (graph.ids.new_zeros(graph.num_nodes + 1),) * 2
+        starts, adjacent = neighbours(graph) if with_neighbours else (graph.ids.new_zeros(graph.num_nodes + 1),) * 2
         order = torch.argsort(graph.ids)
         self._blocks = {}
         for number, which in _by_block(graph.ids[order]):
             at = order[which]
             entries, of_node = row_entries(starts, at)
             rows = features.dense(graph, at).to(integer_type(features.bits))
-            self._blocks[number] = Block(graph.ids[at], graph.y[at], rows, of_node, graph.ids[members[entries]])
+            self._blocks[number] = Block(graph.ids[at], graph.y[at], rows, of_node, graph.ids[adjacent[entries]])
 
     @property
     def blocks(self) -> list[Block]:
@@ -95,7 +95,7 @@ class Held:
         for number, which, at in self._located(nodes):
             entries, starts = row_entries(self._blocks[number].starts, at)
             counts[which] = starts.diff()
-            pieces.append(self._blocks[number].members[entries])
+            pieces.append(self._blocks[number].adjacent[entries])
             places.append(torch.repeat_interleave(which, starts.diff()))
         return counts, torch.cat(pieces)[torch.argsort(torch.cat(places), stable=True)]
 

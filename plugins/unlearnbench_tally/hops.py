@@ -60,9 +60,9 @@ class Hops:
         if not self.count:
             return source.rows(nodes).to(torch.float64)
         near = ball(source, nodes, self.count)
-        counts, members = source.lists(near)
-        at = torch.searchsorted(near, members).clamp(max=len(near) - 1)
-        inside = near[at] == members
+        counts, adjacent = source.lists(near)
+        at = torch.searchsorted(near, adjacent).clamp(max=len(near) - 1)
+        inside = near[at] == adjacent
         row = torch.repeat_interleave(torch.arange(len(near), device=near.device), counts)
         ones = torch.ones(int(inside.sum()), dtype=torch.float64, device=near.device)
         matrix = sparse.from_entries(row[inside], at[inside], ones, (len(near), len(near)))
@@ -92,7 +92,7 @@ class GraphNeighbourhood:
     def __init__(self, graph: Graph, features: Features, hops: int) -> None:
         self._graph, self._features = graph, features
         # Without hops nobody asks for neighbours, whose lists take a sort of all edges.
-        self._starts, self._members = neighbours(graph) if hops else (torch.empty(0), torch.empty(0))
+        self._starts, self._adjacent = neighbours(graph) if hops else (torch.empty(0), torch.empty(0))
 
     def rows(self, nodes: Tensor) -> Tensor:
         """Return the rows of nodes."""
@@ -101,4 +101,4 @@ class GraphNeighbourhood:
     def lists(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return numbers of neighbours, and neighbours."""
         entries, starts = row_entries(self._starts, nodes)
-        return starts.diff(), self._members[entries]
+        return starts.diff(), self._adjacent[entries]

@@ -143,9 +143,9 @@ class FromSums(Regression):
             return none, both[:, 0], both[:, 1]
         if not self.hops.count:
             return ids, none, none
-        counts, members = self._held.lists(ids)
-        stays = ~torch.isin(members, ids)
-        return ids, members[stays], torch.repeat_interleave(ids, counts)[stays]
+        counts, adjacent = self._held.lists(ids)
+        stays = ~torch.isin(adjacent, ids)
+        return ids, adjacent[stays], torch.repeat_interleave(ids, counts)[stays]
 
     def _add(self, nodes: Tensor, sign: int = 1) -> None:
         if len(nodes):

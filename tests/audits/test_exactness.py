@@ -229,8 +229,8 @@ def test_a_method_that_leaks_half_is_nearer_than_one_that_does_nothing(catalogue
     audit = Exactness(Exactness.Params(runs=10, permutations=199))
     finding = audit.examine(toy_subject("retrain-leak", catalogue=catalogue, forget=0.1))
     (score,) = finding.scores
-    assert finding.verdict == "approximate"
     assert 0.1 < score.effect < 0.9
+    assert finding.verdict == ("approximate" if score.effect <= 0.5 else "partial")
     assert "3 forgotten nodes are in it" in failed(finding)["graphs"]
 
 

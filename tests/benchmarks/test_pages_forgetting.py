@@ -6,6 +6,7 @@ import importlib
 import math
 from typing import Any
 
+import pandas as pd
 import pytest
 from repository import ROOT
 
@@ -75,3 +76,29 @@ def test_a_larger_graph_has_a_table_of_its_own(findings):
         "| near | 0.20 (0.10 to 0.30) | 0.40 | 0.50 [4] | 12.5, n = 1 |  |",
         "| far | 0.90 | 3.00 | 2.00 [4] | ? |  |",
     ]
+
+
+def test_what_a_partition_reveals_is_shown_for_both_attackers(findings):
+    score = {
+        "dataset": "cora",
+        "model": "gcn",
+        "audit": "partition-leakage {version=2}",
+        "method": "graphrevoker (repaired)",
+    }
+    scores = [
+        {**score, "measure": "auc", "where": "per target", "value": 0.79, "low": 0.763, "high": 0.817},
+        {**score, "measure": "tpr", "where": "per target, 1% false alarms", "value": 0.108},
+        {**score, "measure": "auc", "where": "per target, both versions", "value": 0.853, "low": 0.834, "high": 0.872},
+        {**score, "measure": "tpr", "where": "per target, both versions, 1% false alarms", "value": 0.141},
+        {**score, "measure": "auc", "where": "independent seeds", "value": 0.556},
+    ]
+    known = Known({})
+    known.audits = pd.DataFrame(scores)
+    assert findings.leakage(known) == [
+        "|  | area | recognised, % | both versions: area | recognised, % |",
+        "|---|---|---|---|---|",
+        "| Cora, graphrevoker | 0.79 (0.76 to 0.82) | 11 | 0.85 (0.83 to 0.87) | 14 |",
+    ]
+    known.audits = pd.DataFrame([*scores, scores[0]])
+    with pytest.raises(AssertionError, match="two rows"):
+        findings.leakage(known)

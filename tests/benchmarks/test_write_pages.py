@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 
 import pandas as pd
@@ -109,6 +110,46 @@ def test_the_readme_shows_what_was_measured_beside_what_people_say(script):
     lines = readme.methods(Known())
     assert "| `scrub` | Kurmanji, NeurIPS 2023 | n e | approximate | 19.8 | 86.4 | 0.21 |" in lines
     assert "| `noop` | control: nothing is done | n e f |  |  |  |  |" in lines
+
+
+def test_a_verdict_stands_beside_the_distance_that_is_left(script):
+    readme = importlib.import_module("pages.readme")
+    assert (
+        readme._verdict({"exactness": "partial (3), none (2)", "exactness_effect": 0.914}) == "partial, 3 of 5 (0.91)"
+    )
+    assert readme._verdict({"exactness": "approximate", "exactness_effect": 0.4}) == "approximate (0.40)"
+    assert readme._verdict({"exactness": "exact", "exactness_effect": math.nan}) == "exact"
+
+
+def test_a_cell_of_the_paper_has_ours_less_the_published_one_in_the_shard_view_and_leads_in_the_full_one(script):
+    runs = importlib.import_module("pages.runs")
+    columns = ("dataset", "model", "protocol", "forget", "label", "preset")
+    asked = ("cora", "gcn", "www24", "0.5 % of nodes", "graphrevoker", "repaired")
+    others = [("cora", "gcn", "tuned", *asked[3:]), (*asked[:3], "5 % of nodes", *asked[4:]), (*asked[:5], "paper")]
+
+    class Known:
+        runs = pd.DataFrame([asked, *others], columns=columns)
+
+        def built(self, table, frame):
+            assert (table, len(frame)) == ("claims", 1)
+            lead = {
+                f"to_{name}_{key}": value + more
+                for name, value in (("retrain", -0.02), ("sisa", 0.03), ("grapheraser", 0.06))
+                for key, more in (("mean", 0), ("low", -0.01), ("high", 0.01))
+            }
+            return [
+                {"dataset": dataset, "model": model, "view": view, "published_f1_micro": 0.788, **lead}
+                | {"difference": 0.006, "low": -0.024, "high": 0.036}
+                for dataset in ("cora", "citeseer")
+                for model in runs.MODELS
+                for view in ("shard", "full")
+            ]
+
+    lines = runs.paper(Known())
+    assert len(lines) == 12
+    assert lines[2] == (
+        "| Cora, gcn | 78.8 | 0.6 (-2.4 to 3.6) | -2.0 (-3.0 to -1.0) | 3.0 (2.0 to 4.0) | 6.0 (5.0 to 7.0) |"
+    )
 
 
 def test_a_mean_over_five_models_needs_all_of_them(script):

@@ -85,6 +85,25 @@ def test_show_gives_parameters_of_all_parts_with_their_values(command: Any) -> N
     assert "released: " in presets
 
 
+@pytest.mark.parametrize(
+    ("method", "claim", "forgets"),
+    [
+        ("cgu[epsilon=0.5]", "certified, epsilon 0.5, delta 0.0001", "nodes, edges, features"),
+        ("graph-editor", "approximate, exact but for rounding", "nodes, edges"),
+        ("sisa", "exact-given-partition, the partition depends on ids", "nodes, features, edges"),
+        ("tally", "exact", "nodes, edges, features"),
+    ],
+)
+def test_show_gives_the_claim_with_what_qualifies_it_and_what_is_forgotten(
+    method: str, claim: str, forgets: str, command: Any
+) -> None:
+    lines = command("show", method).out.splitlines()
+    assert f"Claim: {claim}" in lines
+    (line,) = [line for line in lines if line.startswith("Forgets: ")]
+    assert sorted(line.removeprefix("Forgets: ").split(", ")) == sorted(forgets.split(", "))
+    assert line.startswith("Forgets: nodes")
+
+
 def test_show_unknown_and_of_two_kinds(command: Any, install: Write) -> None:
     told = command("show", "stedy")
     assert told.code == 2

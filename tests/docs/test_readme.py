@@ -63,8 +63,9 @@ def with_few(spec: Spec) -> Spec:
 
 
 def test_the_readme_is_short() -> None:
-    shown = re.sub(r"<!--.*?-->", "", README)
-    assert len(re.findall(r"[^\s|]*\w[^\s|]*", shown)) <= 700
+    # Without the rows of the table of methods, which is looked up rather than read.
+    shown = re.sub(r"<!--.*?-->|^\|.*$", "", README, flags=re.M)
+    assert len(re.findall(r"\S*\w\S*", shown)) <= 600
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_the_readme_has_commands_of_every_kind() -> None:
     assert {arguments[0] for arguments in COMMANDS} == {"run", "report", "audit", "ls"}
     assert len(COMMANDS) >= 6
     # The rest installs the package, which whoever runs these tests has done.
-    assert {line.split()[0] for line in FENCED} == {"make", "pip", "unlearnbench"}
+    assert {line.split()[0] for line in FENCED} == {"make", "python3", ".", "pip", "unlearnbench"}
 
 
 @pytest.mark.long

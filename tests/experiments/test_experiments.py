@@ -11,7 +11,7 @@ from command_line import command, install
 from plugin_samples import TOYS
 
 from unlearnbench.errors import UsageError
-from unlearnbench.experiments import experiment_names, find_experiment
+from unlearnbench.experiments import find_experiment
 from unlearnbench.experiments.grids import configs
 from unlearnbench.registry.catalogue import Catalogue, Entry
 from unlearnbench.registry.loading import load_catalogue
@@ -23,8 +23,10 @@ from unlearnbench.task import Training
 
 __all__ = ["command", "install"]
 
+NAMES = load_catalogue().names("experiment")
 
-@pytest.mark.parametrize("name", experiment_names())
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_names_only_what_there_is(name: str) -> None:
     experiment = find_experiment(name)
     catalogue = load_catalogue()
@@ -47,7 +49,7 @@ def test_the_papers_grid_is_whole() -> None:
         assert config.reference
 
 
-@pytest.mark.parametrize("name", [name for name in experiment_names() if "www24" in name and "poison" not in name])
+@pytest.mark.parametrize("name", [name for name in NAMES if "www24" in name and "poison" not in name])
 def test_on_flickr_the_papers_mini_batches_are_used(name: str) -> None:
     (flickr,) = configs(find_experiment(name), {"datasets": ["flickr"]})
     assert flickr.training_settings() == Training(epochs=20, batch_size=512)

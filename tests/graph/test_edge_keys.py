@@ -35,8 +35,8 @@ def test_pairs_neighbours_and_counts_are_those_of_sets(graph: Graph) -> None:
     assert graph.pairs().tolist() == named
     assert graph.pairs().shape == (len(joined), 2)
 
-    starts, members = neighbours(graph)
-    found = [members[starts[v] : starts[v + 1]].tolist() for v in range(graph.num_nodes)]
+    starts, adjacent = neighbours(graph)
+    found = [adjacent[starts[v] : starts[v + 1]].tolist() for v in range(graph.num_nodes)]
     assert found == [
         sorted(u for u in range(graph.num_nodes) if frozenset((u, v)) in joined and u != v)
         for v in range(graph.num_nodes)

@@ -184,14 +184,14 @@ def test_a_step_within_the_budget_is_newtons_on_the_retained_loss(kind):
 def test_what_is_spent_adds_up_and_is_never_below_the_gradient(kind):
     _, task, request = setting_sgc()
     method = fitted(WITHIN, task)
-    noise = -method._gradient(task, method._centred(task)[0])
+    noise = -method.gradient(task, method._centred(task)[0])
     spent = [method._spent]
     for ids in to_forget(task, request, kind).split(1):
         part = Request(ids, kind)
         task = task.without(part)
         method.unlearn(part, task)
         spent.append(method._spent)
-        assert float((method._gradient(task, method._centred(task)[0]) + noise).norm()) <= method._spent
+        assert float((method.gradient(task, method._centred(task)[0]) + noise).norm()) <= method._spent
     assert method._trainings == 1
     assert all(b > a for a, b in pairwise(spent))
 
@@ -201,7 +201,7 @@ def test_a_budget_that_is_spent_is_answered_by_a_retrain_that_never_saw_the_requ
     assert trainings == [2]
     # The second training of a method that never held the request, with the second noise.
     never = fitted(BEYOND, retained)
-    never._train(retained, never._centred(retained)[0])
+    never.train(retained, never._centred(retained)[0])
     assert same(method.state(), never.state()) == []
     assert same(method.state(), fitted(BEYOND, retained).state()) != []
 

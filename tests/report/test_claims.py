@@ -48,7 +48,7 @@ def test_a_cell_by_hand() -> None:
     shard, full = build(cell("gcn", 0.80, 0.75, 0.70))
     row = shard.data.iloc[0]
     assert row["difference"] == pytest.approx(0.80 - 0.7875)
-    reach = student.ppf(0.975, 5) * np.std(WOBBLE, ddof=1) / math.sqrt(6)
+    reach = student.ppf(0.975, 5) * np.std(WOBBLE, ddof=1) * math.sqrt(1 / 6 + 1 / 7)
     assert row["high"] - row["difference"] == pytest.approx(reach)
     gap = corrected_paired_t(list(0.80 - 0.85 + np.roll(WOBBLE, 1) - np.array(WOBBLE)), 1 / 7)
     assert row["to_retrain_mean"] == pytest.approx(-0.05)

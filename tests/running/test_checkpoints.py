@@ -22,7 +22,7 @@ from unlearnbench.running.checkpoints import CellCheckpoints
 from unlearnbench.task import Task, Training
 from unlearnbench.task.task import ShardGroup, TrainedGroup
 from unlearnbench.testing.graphs import toy_graph, toy_task
-from unlearnbench.unlearning import Sharded, sharded
+from unlearnbench.unlearning import Sharded, group_training
 
 __all__ = ["command", "install"]
 
@@ -34,9 +34,9 @@ from pathlib import Path
 
 from unlearnbench.running import checkpoints
 from unlearnbench import hookimpl
-from unlearnbench.unlearning import sharded
+from unlearnbench.unlearning import group_training
 
-sharded._MOST_TRAINED = 1
+group_training.MOST_TRAINED = 1
 keep = checkpoints.PhaseCheckpoints.keep
 
 
@@ -91,7 +91,7 @@ def test_a_killed_run_goes_on_from_its_last_group_and_deploys_the_same_bits(
     assert done.code == 0, done.err
     assert not kept_at.exists()
     with monkeypatch.context() as patch:
-        patch.setattr(sharded, "_MOST_TRAINED", 1)
+        patch.setattr(group_training, "MOST_TRAINED", 1)
         assert command(*arguments, "--out", "whole").code == 0
     assert not (place / "whole" / "unfinished").exists()
     ((_, one),), ((_, other),) = records_of(place / "killed").items(), records_of(place / "whole").items()
@@ -129,7 +129,7 @@ def assert_same(one: Sharded, other: Sharded) -> None:
 
 @pytest.fixture
 def each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharded, "_MOST_TRAINED", 1)
+    monkeypatch.setattr(group_training, "MOST_TRAINED", 1)
 
 
 def edge_request(task: Task) -> Request:
@@ -271,7 +271,7 @@ def test_a_method_that_does_not_tell_what_it_holds_is_trained_as_ever(tmp_path: 
 
 def test_a_small_cell_touches_no_disk(tmp_path: Path, each_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     task = toy_task()
-    monkeypatch.setattr(sharded, "_MOST_TRAINED", 2**28)
+    monkeypatch.setattr(group_training, "MOST_TRAINED", 2**28)
     trained_with(task, cell_checkpoints(tmp_path), Request(task.graph.ids[[1, 5, 22, 40]]))
     assert list(tmp_path.iterdir()) == []
 

@@ -25,7 +25,7 @@ from unlearnbench.errors import UsageError
 from unlearnbench.running import plan as planning
 from unlearnbench.running.backends import dask_cells, dask_members, dask_worker
 from unlearnbench.running.config import make_config
-from unlearnbench.unlearning import sharded
+from unlearnbench.unlearning import group_training
 
 pytestmark = pytest.mark.slow
 
@@ -223,7 +223,7 @@ def test_members_of_a_killed_worker_are_trained_elsewhere_and_are_those_of_a_ser
     told.touch()
     with monkeypatch.context() as patch:
         # So that steps are counted member by member, as on a cluster.
-        patch.setattr(sharded, "_MOST_TRAINED", 1)
+        patch.setattr(group_training, "MOST_TRAINED", 1)
         assert command(*arguments, "--out", "serial", "--save-state", "serial-states").code == 0
     told.unlink()
     serial = records_of(tmp_path / "serial")

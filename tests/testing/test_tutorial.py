@@ -67,7 +67,8 @@ def test_the_tutorial_leads_to_a_row_in_the_table(tmp_path: Path) -> None:
 def test_a_post_hoc_method_is_published(tmp_path: Path) -> None:
     said = outputs(BLOCKS["posthoc"], tmp_path)
     for row in ("retrain", "mine", "gif"):
-        assert len(re.findall(rf"^ ?{row} .* & ", list(said.values())[-3], re.M)) == 1
+        assert len(re.findall(rf"^ ?{row} .* & ", list(said.values())[-4], re.M)) == 1
+    assert re.search(r"^\W*mine\W", list(said.values())[-3], re.M)
     assert len(list(tmp_path.glob("submission/records/*/digits/mine/*.json"))) == 2
     assert (tmp_path / "dist" / "unlearnbench_mine-0.1.0-py3-none-any.whl").is_file()
 

@@ -18,7 +18,7 @@ from unlearnbench.registry.resolve import resolve
 from unlearnbench.task import View, make_query
 from unlearnbench.task.task import NoCheckpoints
 from unlearnbench.testing.graphs import FIRST_ID, toy_graph, toy_task
-from unlearnbench.unlearning import Claim, Sharded, sharded
+from unlearnbench.unlearning import Claim, Sharded, group_training
 
 
 @pytest.mark.parametrize("text", METHODS)
@@ -61,7 +61,9 @@ def test_members_trained_in_groups_are_those_trained_at_once(text, rows, monkeyp
     whole = fitted(text, task)
     grouped = resolve(load_catalogue(), "unlearner", text).build()
     assert groups_trained(monkeypatch, grouped, lambda: grouped.fit(task)) == [[0, 1, 2, 3, 4]]
-    monkeypatch.setattr(sharded, "_MOST_TRAINED", rows * whole._numbers_a_row(task))
+    monkeypatch.setattr(
+        group_training, "MOST_TRAINED", rows * group_training.numbers_a_row(task.seen, whole._networks.state(0))
+    )
     cut = groups_trained(monkeypatch, grouped, lambda: grouped.fit(task))
     assert [shard for group in cut for shard in group] == [0, 1, 2, 3, 4]
     # Shards have 15 to 24 of the 105 nodes: two fit into 50 rows, four do not.

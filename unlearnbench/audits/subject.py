@@ -108,7 +108,7 @@ class Subject:
     memory: Memory = field(default_factory=Memory, repr=False)
 
     @cached_property
-    def setting(self) -> protocol.RepetitionData:
+    def repetition_data(self) -> protocol.RepetitionData:
         """The data of the cell's repetition."""
         cell = self.cell
         return protocol.repetition_data(cell.protocol, self.graph, cell.seed, cell.dataset_identity, cell.repetition)
@@ -116,18 +116,18 @@ class Subject:
     @property
     def split(self) -> Split:
         """The split of the cell's repetition."""
-        return self.setting.split
+        return self.repetition_data.split
 
     @cached_property
     def request(self) -> Request:
         """The request of the cell's repetition, D, on the device."""
-        drawn = self.setting.request
+        drawn = self.repetition_data.request
         return Request(drawn.ids.to(self.device), drawn.kind)
 
     @cached_property
     def train_graph(self) -> Graph:
         """The subgraph of all training nodes, including D, on the device."""
-        return self.setting.graph.induced(self.split.train).to(self.device)
+        return self.repetition_data.graph.induced(self.split.train).to(self.device)
 
     @property
     def reference(self) -> Spec:
@@ -149,7 +149,7 @@ class Subject:
         seed = protocol.task_seed(cell.seed, cell.dataset_identity, cell.repetition)
         if run or side:
             seed = seeds.seed(seed, "audit", side, run)
-        outside = surroundings(self.setting.graph, self.setting.unlabelled, self.device)
+        outside = surroundings(self.repetition_data.graph, self.repetition_data.unlabelled, self.device)
         how = training or cell.training
         return Task(self.train_graph, cell.model, how, self.device, seed, surroundings=outside, trained=trained)
 
@@ -197,12 +197,12 @@ class Subject:
                 to retained nodes.
         """
         targets, retained = targets.cpu(), retained.cpu()
-        graph = self.setting.graph
+        graph = self.repetition_data.graph
         if unlink:
             gone = torch.isin(graph.ids, self.split.train) & ~torch.isin(graph.ids, retained)
             source, target = graph.edge_index
             graph = graph.only_edges(~(gone[source] & gone[target]))
-        return make_query(graph, retained, targets, view, self.device, self.setting.unlabelled)
+        return make_query(graph, retained, targets, view, self.device, self.repetition_data.unlabelled)
 
     def place(self) -> dict[str, Any]:
         """Return the cell's data, model, training and request as plain values: the first part of a key of `memory`."""

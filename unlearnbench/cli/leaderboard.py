@@ -126,7 +126,7 @@ def _recompute(
     refused = sum(bool(one.refusal) for one in cells)
     counts = f"{same} the same, {len(cells) - same - refused} different, {refused} not computed"
     if as_json:
-        plain = [{"agrees": one.agrees, "computed": not one.refusal, "said": list(one.lines())} for one in cells]
+        plain = [{"agrees": one.agrees, "computed": not one.refusal, "lines": list(one.lines())} for one in cells]
         print(json.dumps({"seed": seed, "cells": plain}, indent=1))
     else:
         print(f"{len(cells)} cells, drawn with --seed {seed}: {counts}.")

@@ -28,7 +28,7 @@ def command() -> None:
 @click.argument("name")
 @click.option(
     "--kind",
-    type=click.Choice([*KINDS, "method", "posthoc", "table"]),
+    type=click.Choice([*map(shown_kind, KINDS), "posthoc", "table"]),
     required=True,
     help="What it brings; posthoc: a method that updates a trained network.",
 )
@@ -55,7 +55,7 @@ def new(name: str, kind: str, out: Path) -> None:
 
 @command.command("check", short_help="Say what a component does wrong, and why.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice([*KINDS, "method"]), help="Where a name is that of two kinds.")
+@click.option("--kind", type=click.Choice([*map(shown_kind, KINDS)]), help="Where a name is that of two kinds.")
 @click.option("--model", default="gcn", show_default=True, help="The base model that methods train.")
 @click.option("--data-root", type=options.PATH, metavar="DIR", help="Where datasets lie.")
 @options.as_json

@@ -13,7 +13,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError
 
 
 @click.command("reproduce", cls=options.Command, short_help="Show a paper's table as it is printed, with ours beside.")
-@click.argument("paper")
+@click.argument("plugin")
 @click.argument("results", type=options.PATH, default=options.FOLDER_OF_RUNS)
 @click.option("--table", "number", metavar="N", help="Its number in the paper.  [default: list the tables]")
 @options.style
@@ -22,7 +22,7 @@ from unlearnbench.errors import NothingMatchedError, UsageError
 @click.option("--notes", "all_notes", is_flag=True, help="Print every note below the table, in full.")
 @options.debug
 def command(
-    paper: str,
+    plugin: str,
     results: Path,
     number: str | None,
     style: str,
@@ -30,9 +30,10 @@ def command(
     models: tuple[str, ...],
     all_notes: bool,
 ) -> None:
-    """Show a table of PAPER in its layout, and below each printed line ours, from the records in a folder.
+    """Show a paper's table in its layout, and below each printed line ours, from the records in a folder.
 
-    PAPER is the method whose paper it is. Without --table its tables are listed, with the run that makes the records.
+    PLUGIN is the one that brings the paper's tables, such as graphrevoker (`unlearnbench plugins`). Without --table
+    they are listed, each with the run that makes its records.
 
     \b
     Examples:
@@ -51,10 +52,10 @@ def command(
     from unlearnbench.report.tables.reproduced import laid_out, printed_tables
 
     catalogue = load_catalogue()
-    tables = printed_tables(catalogue, paper)
+    tables = printed_tables(catalogue, plugin)
 
     def experiment_of(entry: Entry) -> str:
-        return next(experiments_with(entry.name, catalogue, paper), "")
+        return next(experiments_with(entry.name, catalogue, plugin), "")
 
     if number is None:
         for name, entry in tables.items():
@@ -64,7 +65,7 @@ def command(
         return
     name = number if number in tables else f"Table {number}"
     if name not in tables:
-        raise UsageError(f"The paper of {paper} has no table {number!r} here.", f"There are: {', '.join(tables)}.")
+        raise UsageError(f"The paper of {plugin} has no table {number!r} here.", f"There are: {', '.join(tables)}.")
     entry = tables[name]
     read = read_results(results)
     frame = frame_of_runs(results, *read)
@@ -76,5 +77,5 @@ def command(
     audits = audits_among(results, *read) if entry.reads == "both" else None
     found = build_tables(plain, entry.name, str(results), entry.against, audits, catalogue)
     asked = f"{shlex.quote(str(results))} --table {shlex.quote(number)}{replace(wanted, experiment='').options()}"
-    made_by = Command(f"Made by: unlearnbench reproduce {paper} {asked}")
+    made_by = Command(f"Made by: unlearnbench reproduce {plugin} {asked}")
     print(options.printed(laid_out(entry, found, made_by), style, all_notes))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("show", cls=options.Command, short_help="Show one component, table, experiment or record.")
 @click.argument("name")
-@click.option("--kind", type=click.Choice([*HOOKS, "method"]), help="Where a name is that of two kinds.")
+@click.option("--kind", type=click.Choice([*map(shown_kind, HOOKS)]), help="Where a name is that of two kinds.")
 @options.as_json
 @options.disable_plugin
 @options.debug
@@ -115,7 +115,7 @@ def describe(spec: Spec) -> dict[str, Any]:
 
     Returns:
         `name`, `alias`, `kind`, `version`, `distribution`, `summary`, `reference`, `link`, `bibtex`, `needs`,
-        `parameters`, `presets`, `default_preset`; of an unlearner whose requirements are met `claim`,
+        `parameters`, `presets`, `default_preset`; of a method whose requirements are met `claim`,
         `claim_reason`, `forgets` and `models` too, of it and of a model `supports_edge_weight`, of a dataset
         `license`, `source` and `size`. A
         parameter that is a component has `parameters` of its own. What does not apply or is unknown is null.
@@ -194,8 +194,8 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
         who = f" of the {need['of']}" if need["of"] else ""
         yield f"Needs: {need['module']}{who}, {need['found']}"
     if "claim" in described:
-        reason = described["claim_reason"]
-        yield f"Claim: {described['claim']}{f', the partition depends on {reason}' if reason else ''}"
+        yield f"Claim: {claim_text(described['claim'], described['claim_reason'])}"
+        yield f"Forgets: {', '.join(forgotten(described))}"
     if "supports_edge_weight" in described:
         yield f"Edge weights: {'used' if described['supports_edge_weight'] else 'refused'}"
     if described["parameters"]:
@@ -206,6 +206,18 @@ def _lines(described: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {preset}: " + ", ".join(f"{key}={value}" for key, value in values.items())
     if described["bibtex"]:
         yield f"Cite as:\n{described['bibtex']}"
+
+
+def claim_text(claim: str, reason: str | None) -> str:
+    """Write a claim with what qualifies it: `exact-given-partition, the partition depends on ids`."""
+    if reason in ("ids", "content"):
+        return f"{claim}, the partition depends on {reason}"
+    return f"{claim}, {reason}" if reason else claim
+
+
+def forgotten(described: Mapping[str, Any]) -> list[str]:
+    """Name the kinds of data that a method forgets, in the plural, nodes first."""
+    return [f"{kind}s" for kind in reversed(described.get("forgets", []))]
 
 
 def _pairs(rows: Iterable[Mapping[str, Any]], indent: str = "") -> Iterator[tuple[str, str]]:

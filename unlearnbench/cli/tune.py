@@ -28,7 +28,7 @@ _DEFAULTS = {"trials": 20, "repetitions": 2, "runs": 2, "forget_ratio": 0.05, "s
 
 
 @click.command("tune", cls=options.Command, short_help="Tune methods, each with the same number of trials.")
-@click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Unlearners, with commas.")
+@click.option("--methods", "-m", multiple=True, metavar="NAMES", help="Methods, with commas.")
 @click.option(
     "--datasets",
     "-d",

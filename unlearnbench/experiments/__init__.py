@@ -32,11 +32,6 @@ class Experiment:
     grids: tuple[Mapping[str, Any], ...]
 
 
-def experiment_names(catalogue: Catalogue | None = None) -> list[str]:
-    """List the experiments."""
-    return (catalogue or load_catalogue()).names("experiment")
-
-
 def find_experiment(name: str, catalogue: Catalogue | None = None) -> Experiment:
     """Read an experiment.
 

@@ -49,11 +49,20 @@ class Stack(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, layout: Layout) -> Tensor:
-        """Return the outputs of the last message-passing layer."""
+        """Return the outputs of the last message-passing layer, float32, in the layout's rows.
+
+        They are [rows of all graphs, d] in a `Ragged` layout and [n, S * d] in a `Shared` one; only the layout's
+        operations tell networks apart.
+        """
 
     @abstractmethod
     def head(self, rows: Tensor, layout: Layout) -> Tensor:
-        """Return the logits, padded to a multiple of `layers.VECTOR` columns."""
+        """Return the logits, float32, C columns a network padded to a multiple of `layers.VECTOR`.
+
+        Args:
+            rows: What `embed` returned, or some of its rows.
+            layout: Of these rows.
+        """
 
     def layers(self) -> dict[str, StackedLayer]:
         """Return the layers by name."""

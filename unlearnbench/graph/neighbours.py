@@ -60,7 +60,7 @@ def neighbours(graph: Graph) -> tuple[Tensor, Tensor]:
 
     Returns:
         int64 [n + 1] and int64 [k], on the graph's device: node v's neighbours are
-        `members[starts[v]:starts[v + 1]]`, ascending.
+        `adjacent[starts[v]:starts[v + 1]]`, ascending.
     """
     n = graph.num_nodes
     keys = both_directions(graph.edge_index, n)

@@ -96,9 +96,10 @@ def load_catalogue(
                 catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
     enter(catalogue)
     known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
-    for said, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
+    for option, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
         catalogue.notices += [
-            f"{said} {name}: there is no such plugin. See: unlearnbench plugins" for name in sorted(set(names) - known)
+            f"{option} {name}: there is no such plugin. See: unlearnbench plugins"
+            for name in sorted(set(names) - known)
         ]
     return catalogue
 
@@ -244,8 +245,8 @@ def _identity(distribution: Any) -> tuple[str, str]:
     """Name a distribution and its version; damaged metadata may lack either, or not be readable."""
     try:
         # Each access to `metadata` parses it anew, the README in it too.
-        said = distribution.metadata
-        return normal_name(said["Name"]), said["Version"] or "0"
+        metadata = distribution.metadata
+        return normal_name(metadata["Name"]), metadata["Version"] or "0"
     except Exception:  # importlib raises whatever the damage leads to
         return UNKNOWN, "0"
 

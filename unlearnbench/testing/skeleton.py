@@ -78,6 +78,7 @@ def _files_of_component(words: dict[str, str], template: str) -> dict[str, str]:
     """Map each file to its template, that of the module as it is named, and fill in what only components have."""
     kind = words["kind"]
     words["base"] = next(cls for cls in vars(conformance) if cls.lower() == f"{kind}conformance")
+    words["shown_kind"] = shown_kind(kind)
     words["use"] = Template(_USES[kind]).substitute(words)
     return {
         "pyproject.toml": "project",

@@ -62,10 +62,13 @@ class Studies:
         """Return the finished trials of a study by their number."""
         found: dict[int, Trial] = {}
         for trial in self._study(study).get_trials(deepcopy=False):
-            told: Mapping[str, Any] = trial.user_attrs
-            outcome = Outcome(**told[_OUTCOME]) if _OUTCOME in told else None
+            attributes: Mapping[str, Any] = trial.user_attrs
+            outcome = Outcome(**attributes[_OUTCOME]) if _OUTCOME in attributes else None
             # Two processes may have made the same one.
-            found.setdefault(told[_NUMBER], Trial(told[_NUMBER], told[_POINT], outcome, told.get(_FAILURE, "")))
+            found.setdefault(
+                attributes[_NUMBER],
+                Trial(attributes[_NUMBER], attributes[_POINT], outcome, attributes.get(_FAILURE, "")),
+            )
         return found
 
     def add(self, study: str, trial: Trial, space: Mapping[str, Range]) -> None:
@@ -73,15 +76,17 @@ class Studies:
         optuna = self._optuna
         kinds = {name: _distribution(optuna, values) for name, values in space.items() if name in trial.point}
         inside = {name: value for name, value in trial.point.items() if name in kinds}
-        told: dict[str, Any] = {_NUMBER: trial.number, _POINT: dict(trial.point)}
+        attributes: dict[str, Any] = {_NUMBER: trial.number, _POINT: dict(trial.point)}
         if trial.outcome is None:
             state, value = optuna.trial.TrialState.FAIL, None
-            told[_FAILURE] = trial.failure
+            attributes[_FAILURE] = trial.failure
         else:
             state, value = optuna.trial.TrialState.COMPLETE, trial.outcome.loss
-            told[_OUTCOME] = trial.outcome.__dict__.copy()
+            attributes[_OUTCOME] = trial.outcome.__dict__.copy()
         self._study(study).add_trial(
-            optuna.trial.create_trial(state=state, value=value, params=inside, distributions=kinds, user_attrs=told)
+            optuna.trial.create_trial(
+                state=state, value=value, params=inside, distributions=kinds, user_attrs=attributes
+            )
         )
 
     def _study(self, name: str) -> Any:

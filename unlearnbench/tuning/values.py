@@ -32,16 +32,16 @@ def trials_csv(studies: Sequence[Study]) -> str:
         place = {"method": study.method.label, "version": study.method.version, "model": study.model.label}
         for number, trial in sorted(study.trials.items()):
             row = {**place, "graph": study.graph, "objective": study.objective, "trial": number}
-            told = {} if trial.outcome is None else trial.outcome.__dict__
-            row |= {name: f"{value:.6f}" for name, value in told.items() if value is not None}
+            measured = {} if trial.outcome is None else trial.outcome.__dict__
+            row |= {name: f"{value:.6f}" for name, value in measured.items() if value is not None}
             writer.writerow({**row, "values": canonical_json(dict(trial.point)), "failure": trial.failure})
     return text.getvalue()
 
 
 def values_toml(chosen: Sequence[Choice], origin: Mapping[str, Any], trials: str) -> str:
     """Write the choices, with the settings that made them and the digest of the CSV of trials."""
-    told = {**origin, "trials_sha256": hashlib.sha256(trials.encode()).hexdigest()}
-    parts = [_HEAD, f"format = {FORMAT}\n\n[origin]\n", *(f"{key} = {_plain(value)}\n" for key, value in told.items())]
+    facts = {**origin, "trials_sha256": hashlib.sha256(trials.encode()).hexdigest()}
+    parts = [_HEAD, f"format = {FORMAT}\n\n[origin]\n", *(f"{key} = {_plain(value)}\n" for key, value in facts.items())]
     for one in chosen:
         parts += ["\n[[tuned]]\n", *(f"{key} = {_plain(value)}\n" for key, value in _row(one))]
     return "".join(parts)

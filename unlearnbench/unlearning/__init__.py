@@ -2,8 +2,9 @@
 
 from unlearnbench.graph.neighbours import hop_distance, neighbour_weights, neighbours, row_entries, row_starts
 from unlearnbench.unlearning import logistic
-from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean
+from unlearnbench.unlearning.aggregation import Aggregator, LearnedAggregator, Members, log_of_mean, out_of_fold
 from unlearnbench.unlearning.base import Claim, Unlearner, of_member
+from unlearnbench.unlearning.certified import CertifiedRegression
 from unlearnbench.unlearning.importance import importance
 from unlearnbench.unlearning.influence import InfluenceParams, Step, add, influence_step
 from unlearnbench.unlearning.linear import (
@@ -34,6 +35,7 @@ __all__ = [
     "LINEAR_MODEL",
     "SLACK",
     "Aggregator",
+    "CertifiedRegression",
     "Claim",
     "InfluenceParams",
     "LearnedAggregator",
@@ -60,6 +62,7 @@ __all__ = [
     "neighbour_weights",
     "neighbours",
     "of_member",
+    "out_of_fold",
     "propagated",
     "propagation_steps",
     "row_entries",

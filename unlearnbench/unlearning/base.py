@@ -45,7 +45,8 @@ class Unlearner(Component, ABC):
         released: Parameters of the authors' code where they are not the defaults; `tune` tries them first.
         models: Names of the base models that it supports; None: any. A run with none of them stops
             before any training; in a run with some of them, each other model becomes a record of a refusal.
-        claim_reason: What qualifies the claim: `ids` or `content`, for a kept partition.
+        claim_reason: What qualifies the claim. Of a kept partition what it depends on, `ids` or `content`; else a
+            bound or a condition in a few words, such as `epsilon 1, delta 0.0001`.
         supports_edge_weight: Whether it uses the weights of edges where they have some, or passes graphs on to models
             that do; a run on a graph with weights stops before any training otherwise.
         deletes_at_inference: Whether the forgotten nodes and their edges are removed from the graph it
@@ -75,24 +76,37 @@ class Unlearner(Component, ABC):
 
     @abstractmethod
     def fit(self, task: Task) -> None:
-        """Train from scratch."""
+        """Train from scratch.
+
+        Args:
+            task: The training nodes and the edges among them.
+
+        Raises:
+            RefusedError: The model or the graph does not suit the method.
+        """
 
     @abstractmethod
     def unlearn(self, request: Request, retained: Task) -> None:
-        """Forget the nodes of a request, or its edges.
+        """Forget the nodes, edges or features of a request. Afterwards no tensor of the former task may be held.
 
         Args:
-            request: What to forget.
-            retained: The task without it.
+            request: What to forget: `request.kind` says which.
+            retained: The task without it; forgotten features are zero.
+
+        Raises:
+            RefusedError: It cannot be served.
         """
 
     @abstractmethod
     def predict(self, query: Query) -> Tensor:
-        """Return log-probabilities [len(query.targets), C]; changes no state."""
+        """Return log-probabilities, floating point [len(query.targets), C], on the query's device; changes no state."""
 
     @abstractmethod
     def state(self) -> Mapping[str, Tensor]:
-        """Return the deployed parameters by name, such as `members/003/conv1.weight`."""
+        """Return the deployed parameters by name, such as `members/003/conv1.weight`, on the task's device or the CPU.
+
+        What is not listed is not deployed.
+        """
 
     def kept(self) -> Mapping[str, Tensor]:
         """Return what is kept between requests apart from the state.

@@ -1,4 +1,4 @@
-"""Training of a group of members, in a form that can be stored or run elsewhere."""
+"""Which members are trained together, and their training in a form that can be stored or run elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from unlearnbench.graph import Graph
 from unlearnbench.task import Task
 from unlearnbench.task.task import ShardGroup, TrainedGroup
 from unlearnbench.task.training import AfterEpoch, Answer, Listener
+
+# What lockstep holds of the graphs of a group (see `numbers_a_row`) stays below this many numbers (256 MiB of
+# float32), however many shards there are; a layer then has fewer rows than members that are evaluated at once. A graph
+# of some 60,000 training nodes, with 500 features and 20 edges each, is still one group.
+MOST_TRAINED = 2**26
+# Per edge in training: its two ends, and index and value in the matrices of the forward and backward pass.
+_NUMBERS_AN_EDGE = 10
 
 
 class TrainsMembers(Protocol):
@@ -83,3 +90,40 @@ def of_shard(shard: int, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the parameters of one shard's member by name, from `TrainedGroup.members`."""
     prefix = f"{shard}/"
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def in_groups(shards: Sequence[int], sizes: Sequence[int], most_rows: int, most_shards: int | None) -> list[list[int]]:
+    """Split shards, in their order, into groups whose members are trained together.
+
+    Args:
+        shards: Shards that have nodes.
+        sizes: Rows of every shard, by its number.
+        most_rows: Rows of a group; a shard with more is a group of its own.
+        most_shards: Shards of a group; None: any number.
+    """
+    groups: list[list[int]] = []
+    rows = 0
+    for shard in shards:
+        if not groups or rows + sizes[shard] > most_rows or len(groups[-1]) == most_shards:
+            groups.append([])
+            rows = 0
+        groups[-1].append(shard)
+        rows += sizes[shard]
+    return groups
+
+
+def numbers_a_row(graph: Graph, parameters: Mapping[str, Tensor]) -> int:
+    """Return how many numbers training holds per node: features, outputs of layers with gradients, and edges.
+
+    A layer's outputs have as many columns as its weight and bias: one set for values, one for gradients.
+
+    Args:
+        graph: What is trained on.
+        parameters: Those of one network.
+    """
+    layers = sum(value.shape[-1] if value.dim() else 1 for value in parameters.values())
+    edges = -(-graph.num_edges // graph.num_nodes)
+    rows = graph.sparse_rows
+    # A sparse entry is a column and a value.
+    features = graph.num_features if rows is None else -(-2 * len(rows.values) // graph.num_nodes)
+    return features + layers + _NUMBERS_AN_EDGE * edges

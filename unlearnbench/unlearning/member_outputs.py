@@ -121,7 +121,7 @@ class _InFile:
 
     def _no_room(self, error: OSError) -> UnlearnbenchError:
         return UnlearnbenchError(
-            f"What {self._num_members} members say cannot be written to {tempfile.gettempdir()}:"
+            f"The outputs of {self._num_members} members cannot be written to {tempfile.gettempdir()}:"
             f" {error.strerror or error} ({self._num_members * self._of_member / 2**30:.1f} GiB are needed).",
             "Set TMPDIR to a folder on a disk with more room.",
         )

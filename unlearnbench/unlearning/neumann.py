@@ -129,6 +129,9 @@ def outermost(product: HessianProduct, start: Tensor, steps: int = 30) -> tuple[
         product: Returns H u for a vector u.
         start: float [p], random.
         steps: Largest number of products, and of vectors kept.
+
+    Returns:
+        The two estimates, smallest first.
     """
     basis = [start / start.norm()]
     diagonal: list[float] = []

@@ -60,11 +60,14 @@ class PostHoc(Unlearner):
         Args:
             network: A stack of one network; may be changed in place.
             task: What it was trained on, or last retained: it still holds the nodes of the request.
-            request: The nodes to forget.
-            retained: The task without them.
+            request: The nodes, edges or features to forget: `request.kind` says which.
+            retained: The task without them; forgotten features are zero.
 
         Returns:
             The network to deploy, one that was changed in place too. Nothing of `task` may be reachable from it.
+
+        Raises:
+            RefusedError: The request cannot be served.
         """
 
     def predict(self, query: Query) -> Tensor:

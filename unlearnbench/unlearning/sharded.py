@@ -18,6 +18,7 @@ from unlearnbench.graph import Graph
 from unlearnbench.protocol import Request
 from unlearnbench.task import Query, Task, View
 from unlearnbench.task.task import ShardGroup
+from unlearnbench.unlearning import group_training
 from unlearnbench.unlearning.aggregation import Aggregator, Members, sample_of
 from unlearnbench.unlearning.base import Claim, Unlearner, of_member
 from unlearnbench.unlearning.group_training import describes_extra_state, of_shard, train_group
@@ -29,12 +30,6 @@ from unlearnbench.unlearning.partitioning import Partitioner, checked_partition
 # are 32 MiB, beyond which glibc returns every block to the system and each result costs page faults.
 _MOST_FEATURES = 2**28
 _MOST_ROWS = 2**17
-# Members are trained in groups, so that what lockstep holds of their graphs (see `_numbers_a_row`) stays
-# below this many numbers (256 MiB of float32), however many shards there are; a layer then has fewer rows than
-# the bound above. A graph of some 60,000 training nodes, with 500 features and 20 edges each, is still one group.
-_MOST_TRAINED = 2**26
-# Per edge in training: its two ends, and index and value in the matrices of the forward and backward pass.
-_NUMBERS_AN_EDGE = 10
 # Nodes times members combined at once: bounds an aggregator's projections of all members.
 _ROWS_AT_ONCE = 2**18
 
@@ -283,33 +278,10 @@ class Sharded(Unlearner):
 
     def _groups(self, task: Task, shards: Sequence[int]) -> list[list[int]]:
         """Split shards, in their order, into groups whose members are trained together."""
-        if not shards:
-            return []
         others = task.seen.num_nodes - task.graph.num_nodes
         sizes = (torch.bincount(self._shard, minlength=self.num_shards) + others).tolist()
-        most = _MOST_TRAINED // self._numbers_a_row(task)
-        groups: list[list[int]] = []
-        rows = 0
-        for shard in shards:
-            if not groups or rows + sizes[shard] > most or len(groups[-1]) == task.checkpoints.most:
-                groups.append([])
-                rows = 0
-            groups[-1].append(shard)
-            rows += sizes[shard]
-        return groups
-
-    def _numbers_a_row(self, task: Task) -> int:
-        """Return how many numbers training holds per node: features, outputs of layers with gradients, and edges.
-
-        A layer's outputs have as many columns as its weight and bias: one set for values, one for gradients.
-        """
-        layers = sum(value.shape[-1] if value.dim() else 1 for value in self._networks.state(0).values())
-        graph = task.seen
-        edges = -(-graph.num_edges // graph.num_nodes)
-        rows = graph.sparse_rows
-        # A sparse entry is a column and a value.
-        features = graph.num_features if rows is None else -(-2 * len(rows.values) // graph.num_nodes)
-        return features + layers + _NUMBERS_AN_EDGE * edges
+        most = group_training.MOST_TRAINED // group_training.numbers_a_row(task.seen, self._networks.state(0))
+        return group_training.in_groups(shards, sizes, most, task.checkpoints.most)
 
     def _fit_aggregator(self, task: Task) -> None:
         # A new one, so that nothing learned from forgotten nodes remains.

@@ -48,7 +48,7 @@ class ClaimedCell:
         averages: The records of the cell.
         view: The view.
         n: Repetitions of the method.
-        ours: Its mean F1 and the 95 % interval of that, by the plain t distribution.
+        ours: Its mean F1 and the 95 % interval of that.
         printed: The paper's number.
         outside: Whether that lies outside where one further split of ours is expected.
         gap: Method - Retrain within repetitions.
@@ -108,7 +108,7 @@ def claim_of(averages: Aggregate, view: str) -> ClaimedCell | None:
     if min(len(by_method[method]) for method in (METHOD, *BASELINES)) < FEWEST:
         return None
     mine = by_method[METHOD]
-    reading = compare_published(list(mine.values()), printed.f1)
+    reading = compare_published(list(mine.values()), printed.f1, ratio)
     against = {
         method: corrected_paired_t(paired_differences(mine, others), ratio)
         for method, others in by_method.items()
@@ -220,11 +220,11 @@ def _notes(claims: list[ClaimedCell], orderings: list[str]) -> Iterator[str]:
     yield f"Ordering {METHOD} above {' and '.join(BASELINES)}: {counts} of {len(claims)} cells."
     _, formula = overlap(claims[0].averages)
     yield (
-        "Every method with its defaults. ours - published: with the 95 % interval of our mean, plain t over"
-        " repetitions; outside: x where the published number lies outside where one further split of ours is expected"
+        "Every method with its defaults. ours - published: with the 95 % interval of our mean;"
+        " outside: x where the published number lies outside where one further split of ours is expected"
         " with 95 %."
     )
-    yield f"Differences: within repetitions, points, 95 % interval, not widened for Holm; {formula}."
+    yield f"Differences: within repetitions, points, 95 % interval, not widened for Holm. All intervals: {formula}."
     yield (
         f"p: two-sided, after Holm; family: all comparisons with {' and '.join(BASELINES)} of this table."
         f" {HOLDS}: above both with p < {ALPHA:g}; {REVERSED}: below one of them with p < {ALPHA:g}; else {OPEN}."

@@ -11,7 +11,7 @@ import torch
 from unlearnbench import seeds
 from unlearnbench.audits.base import Score
 from unlearnbench.audits.exactness.trials import Trials
-from unlearnbench.audits.exactness.verdicts import APPROXIMATE, CANNOT_TELL, NONE
+from unlearnbench.audits.exactness.verdicts import CANNOT_TELL, NONE, by_distance
 from unlearnbench.audits.subject import RetainedQuery, Trained
 from unlearnbench.statistics import energy
 from unlearnbench.task import Query, Task
@@ -36,22 +36,23 @@ def by_distribution(trials: Trials, runs: int, permutations: int) -> tuple[str, 
     noop_p, p = (energy.differ_p(matrix, side, retrained, permutations, rng) for side in (noop, unlearned))
     nearer = energy.nearer_p(matrix, unlearned, noop, retrained, permutations, rng)
     of_noop, value = (energy.energy(matrix, side, retrained) for side in (noop, unlearned))
-    rejected = noop_p < LEVEL
+    rejected = noop_p < LEVEL and of_noop > 0
+    effect = value / of_noop if rejected else None
     score = Score(
         measure="energy",
         where=trials.about,
         value=value,
         floor=0.0,
         controls={"noop": of_noop},
-        effect=value / of_noop if rejected and of_noop > 0 else None,
+        effect=effect,
         p=p,
         runs=runs,
         state="valid" if rejected else "cannot tell",
         note=f"noop is rejected with p = {noop_p:.3g}; nearer than noop: p = {nearer:.3g}",
     )
-    if not rejected:
+    if effect is None:
         return CANNOT_TELL, (score,), ["The untouched model cannot be told from a retrained one here."]
-    return (APPROXIMATE if nearer < LEVEL else NONE), (score,), []
+    return (by_distance(effect) if nearer < LEVEL else NONE), (score,), []
 
 
 def _answer(method: Unlearner, query: Query) -> torch.Tensor:

@@ -36,6 +36,7 @@ ROW_READ = (
 VERDICTS = {
     "": "not audited",
     "none": "nothing forgotten",
+    "partial": "less than half way",
     "exact-given-partition": "exact given its partition",
 }
 """Verdicts in other words than the audits' own."""

@@ -64,7 +64,7 @@ class Recomputed:
             return [f"not computed: {what}: {self.refusal}"]
         if not self.different:
             return [f"the same: {what}"]
-        shown = [f"  {place}: {_said(old)}, here {_said(new)}" for place, old, new in self.different[:5]]
+        shown = [f"  {place}: {_shown(old)}, here {_shown(new)}" for place, old, new in self.different[:5]]
         more = len(self.different) - len(shown)
         why = "; ".join(self.reasons) or "nothing that is recorded explains it: same kind of machine, same versions"
         shown += [f"  and {more} more"] if more else []
@@ -81,7 +81,7 @@ def recompute(
     tell: Callable[[Recomputed], None] = lambda one: None,
     cell_timeout: float | None = None,
 ) -> list[Recomputed]:
-    """Draw cells that have a record, compute them again into a temporary folder, and compare; `tell` is told each.
+    """Draw cells that have a record, compute them again into a temporary folder, and compare; `tell` gets each.
 
     The same records and seed draw the same cells; all are taken if there are fewer than `number`. Each has a
     process of its own, which is ended after `cell_timeout` seconds, by default after what `time_limit` returns.
@@ -166,25 +166,27 @@ def compare(record: Record, again: Record) -> Recomputed:
 
 
 def _reasons(record: Record, again: Record) -> list[str]:
-    told, here = record.provenance, again.provenance
+    stored, here = record.provenance, again.provenance
     found = []
     if record.machine != again.machine:
         found.append(f"another kind of machine ({record.machine}, here {again.machine})")
-    if told.get("instructions") != here.get("instructions"):
-        theirs = told.get("instructions") or "not recorded"
+    if stored.get("instructions") != here.get("instructions"):
+        theirs = stored.get("instructions") or "not recorded"
         found.append(f"other vector instructions ({theirs}, here {here.get('instructions')})")
     for group in ("packages", "plugins"):
-        differences = json_differences(told.get(group) or {}, here.get(group) or {})
-        found += [f"another {name} ({_said(old)}, here {_said(new)})" for name, old, new in differences]
-    if told.get("threads") != here.get("threads"):
-        found.append(f"another number of threads ({told.get('threads')}, here {here.get('threads')})")
-    if str(record.cell["device"]) != "cpu" and not told.get("deterministic"):
+        differences = json_differences(stored.get(group) or {}, here.get(group) or {})
+        found += [f"another {name} ({_shown(old)}, here {_shown(new)})" for name, old, new in differences]
+    if stored.get("threads") != here.get("threads"):
+        found.append(f"another number of threads ({stored.get('threads')}, here {here.get('threads')})")
+    if str(record.cell["device"]) != "cpu" and not stored.get("deterministic"):
         found.append("operations of a GPU may give other bits each time (--deterministic)")
-    if told.get("git") != here.get("git"):
-        found.append(f"another commit ({str(told.get('git'))[:12]}, here {str(here.get('git'))[:12]})")
-    found += [f"{where} was made from changed source" for where, p in (("it", told), ("this", here)) if p.get("dirty")]
+    if stored.get("git") != here.get("git"):
+        found.append(f"another commit ({str(stored.get('git'))[:12]}, here {str(here.get('git'))[:12]})")
+    found += [
+        f"{where} was made from changed source" for where, p in (("it", stored), ("this", here)) if p.get("dirty")
+    ]
     return found
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "nothing" if isinstance(value, Absent) else str(value)

@@ -154,18 +154,18 @@ def _read_machine(root: Path, machine: str) -> tuple[Mapping[str, Any], str]:
     """Read the description of a machine; return it and what is wrong with it, empty: nothing."""
     name = f"machines/{machine}.json"
     try:
-        told = read_machine(root / name, root)
+        described = read_machine(root / name, root)
     except DamagedRecordError:
-        told = {}
-    if any(key not in told for key in TOLD):
+        described = {}
+    if any(key not in described for key in TOLD):
         return {}, f"{name} is missing or is no description of a machine."
-    if more := sorted(set(told) - set(TOLD)):
+    if more := sorted(set(described) - set(TOLD)):
         return {}, f"{name} says more than a machine's description does: {', '.join(more)}."
-    if not told["id"] == machine == machine_id({key: told[key] for key in STABLE}):
+    if not described["id"] == machine == machine_id({key: described[key] for key in STABLE}):
         return {}, f"{name} describes another machine than its name says."
-    if problem := machine_problem(told):
+    if problem := machine_problem(described):
         return {}, f"{name}: {problem}"
-    return told, ""
+    return described, ""
 
 
 def _lay(path: Path, name: Path, out: Path, done: Submission) -> str:

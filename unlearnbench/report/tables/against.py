@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unlearnbench.report.frame.aggregate import Aggregate
-from unlearnbench.report.frame.contrasts import reason_notes, scores
+from unlearnbench.report.frame.contrasts import overlap, reason_notes, scores
 from unlearnbench.report.frame.frame import VIEWS
 from unlearnbench.report.tables import formatting
 from unlearnbench.report.tables.notes import details
@@ -38,7 +38,7 @@ class Comparison:
     """What our repetitions say of a published number, in one view.
 
     Args:
-        mean: Their mean and its 95 % interval, by the plain t distribution.
+        mean: Their mean and its 95 % interval.
         one: Where one further split is expected.
         outside: Whether the published number lies outside that; None where there is no interval.
     """
@@ -48,12 +48,19 @@ class Comparison:
     outside: bool | None
 
 
-def compare_published(values: list[float], printed: float) -> Comparison:
-    """Set our values, one a repetition, against a published number in the same unit."""
+def compare_published(values: list[float], printed: float, test_share_over_train: float = 0.0) -> Comparison:
+    """Set our values, one a repetition, against a published number in the same unit.
+
+    Args:
+        values: Ours.
+        printed: The published number.
+        test_share_over_train: As `corrected_paired_t` takes it: widens the interval of the mean where training sets of
+            repetitions overlap.
+    """
     one = prediction_interval(values)
     known = one.low is not None and one.high is not None and len(values) > 1
     outside = not one.low <= printed <= one.high if known and one.low is not None and one.high is not None else None
-    return Comparison(corrected_paired_t(values, 0.0), one, outside)
+    return Comparison(corrected_paired_t(values, test_share_over_train), one, outside)
 
 
 def matched_by_name(averages: Aggregate, printed: pd.DataFrame) -> list[Matched]:
@@ -89,11 +96,12 @@ def f1_against(
     names = dict(zip(averages.data["method"], shown_names(averages), strict=True))
     status = dict(zip(averages.data["method"], shown_statuses(averages.data), strict=True))
     lines, raw, means = [], [], []
+    ratio, formula = overlap(averages)
     for view in VIEWS:
         for pair in pairs:
             of_row = data.loc[pair.row]
             values = list(scores(averages, pair.row, view).values())
-            reading = compare_published(values, pair.printed.f1 or 0.0)
+            reading = compare_published(values, pair.printed.f1 or 0.0, ratio)
             means.append((pair.row, view, reading.mean))
             head = {"method": names[pair.row], "view": view, "n": shown_count(len(values), averages.group.units)}
             lines.append({**head, **_shown(pair, reading), "status": status[pair.row]})
@@ -101,7 +109,7 @@ def f1_against(
     heads = [head for head in lines[0] if head != "status" or any(line["status"] for line in lines)]
     caption = f"Micro-F1 against the paper, {name}: {averages.group.name}."
     facets = with_facets(name, averages, pd.DataFrame(raw), against=against)
-    notes = (*_notes(averages, about, remarks), *reason_notes(means), *left_out)
+    notes = (*_notes(averages, about, formula, remarks), *reason_notes(means), *left_out)
     return [Table(name, caption, pd.DataFrame(lines, columns=heads), facets, notes)]
 
 
@@ -140,11 +148,11 @@ def _raw(pair: Matched, view: str, reading: Comparison, units: int) -> dict[str,
     }
 
 
-def _notes(averages: Aggregate, about: str, remarks: Iterable[str]) -> Iterator[str]:
+def _notes(averages: Aggregate, about: str, formula: str, remarks: Iterable[str]) -> Iterator[str]:
     yield f"n: repetitions of {averages.group.units} with status ok."
     yield about
     yield (
-        "ours: mean with its 95 % interval, plain t over repetitions. one split: where one further split is expected"
+        f"ours: mean with its 95 % interval, {formula}. one split: where one further split is expected"
         " with 95 %, mean ± t sd sqrt(1 + 1/R). outside: x where the published number lies outside that."
     )
     yield from remarks

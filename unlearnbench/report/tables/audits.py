@@ -121,11 +121,11 @@ def _verdicts(part: pd.DataFrame) -> Table:
     for method, of_method in rows_by(results, "method", ["audit", "claim", "verdict"]).items():
         verdicts = {audit: joined(row["verdict"] for row in of_method if row["audit"] == audit) for audit in audits}
         shown.append({"method": method, "claim": joined(row["claim"] for row in of_method), **verdicts})
-    said: dict[tuple[str, str], set[str]] = {}
+    texts_of: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        said.setdefault((row["audit"], row["method"]), set()).add(row["notes"])
+        texts_of.setdefault((row["audit"], row["method"]), set()).add(row["notes"])
     # What is said of one request among several is in the CSV.
-    common = [(*of, texts.pop()) for of, texts in said.items() if len(texts) == 1]
+    common = [(*of, texts.pop()) for of, texts in texts_of.items() if len(texts) == 1]
     notes: list[str] = [f"{audit}, {method}: {text}" for audit, method, text in common if text]
     notes.append(Note(provenance(part)))
     return Table("audits", f"Audits: {place_name(part)}.", pd.DataFrame(shown), raw(results), tuple(notes))
