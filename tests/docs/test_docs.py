@@ -267,6 +267,8 @@ def test_every_command_on_a_page_exists(name: str, line: str, catalogue: Catalog
         files = {arguments[at + 1] for at, argument in enumerate(arguments) if argument == "-c"}
         assert set(arguments[1:]) <= {"-c", ".", "torch", *files}
         assert all((ROOT / file).is_file() for file in files)
+    elif program in ("python3", "."):
+        assert line in ("python3 -m venv .venv", ". .venv/bin/activate")
     else:
         assert program == "unlearnbench"
         context = parse(arguments)
