@@ -80,20 +80,7 @@ def load_catalogue(
         elif chosen is not None and point.name not in chosen and distribution not in chosen:
             catalogue.plugins.append(PluginStatus(point.name, distribution, version, "disabled", f"not in {LOAD_ONLY}"))
         else:
-            try:
-                # What a plugin prints as it loads must not get into a table or JSON on standard output.
-                with contextlib.redirect_stdout(sys.stderr):
-                    _register(catalogue, point.name, distribution, version, _loaded(point))
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # whatever a stranger's import does, the others still load
-                if strict:
-                    raise PluginError(
-                        f"Plugin {point.name} of {distribution}: {reason_of(error)}",
-                        f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything:"
-                        f" {STRICT_PLUGINS}=1.",
-                    ) from error
-                catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
+            _load_plugin(catalogue, point, distribution, version, strict)
     enter(catalogue)
     known = {name for p in catalogue.plugins[1:] for name in (p.name, p.distribution)} | {FIRST_PARTY}
     for option, names in (("--disable-plugin", disabled), (LOAD_ONLY, chosen or ())):
@@ -102,6 +89,27 @@ def load_catalogue(
             for name in sorted(set(names) - known)
         ]
     return catalogue
+
+
+def _load_plugin(catalogue: Catalogue, point: EntryPoint, distribution: str, version: str, strict: bool) -> None:
+    """Import a plugin and collect what it announces, or note why that failed.
+
+    Raises:
+        PluginError: It failed and `strict` was asked for.
+    """
+    try:
+        # What a plugin prints as it loads must not get into a table or JSON on standard output.
+        with contextlib.redirect_stdout(sys.stderr):
+            _register(catalogue, point.name, distribution, version, _loaded(point))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a stranger's import does, the others still load
+        if strict:
+            raise PluginError(
+                f"Plugin {point.name} of {distribution}: {reason_of(error)}",
+                f"Fix or uninstall it, or --disable-plugin {point.name}; failures stop everything: {STRICT_PLUGINS}=1.",
+            ) from error
+        catalogue.plugins.append(PluginStatus(point.name, distribution, version, "failed", reason_of(error)))
 
 
 def _installed(catalogue: Catalogue) -> list[EntryPoint]:

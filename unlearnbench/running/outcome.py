@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from unlearnbench import seeds
 from unlearnbench.component import Spec
 from unlearnbench.errors import RefusedError, StoppedError
 from unlearnbench.measure.clock import Follow, Meter, Watch, unfollowed, unwatched
-from unlearnbench.measure.load import LoadWatch
+from unlearnbench.measure.load import Load, LoadWatch
 from unlearnbench.records.record import Record
 from unlearnbench.records.unfinished import unfinished_folder
 from unlearnbench.running.cell import Cell
@@ -117,31 +117,9 @@ def measured(
             failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     outcome.notes += changed
     outcome.notes += outcome.checkpoints.notes
-    is_timed = context.is_timed and not context.log
-    backend = context.backend
-    if backend == SERIAL:
-        backend = RESUMED if outcome.checkpoints.taken else SERIAL if is_timed else WATCHED
     load = watch.finish()
-    provenance = {
-        **context.provenance,
-        "started": started,
-        **context.torch_settings(),
-        "backend": backend,
-        "machine": context.machine,
-        "load": [load.start, load.end],
-        "other_cores": load.other_cores,
-        "exclusive": backend == SERIAL and load.is_exclusive(),
-        "readings": {"sources": outcome.meter.sources, "reasons": dict(outcome.meter.reasons)},
-    }
-    if not context.is_timed:
-        outcome.notes.append("Callbacks were made while it was timed (on_phase, on_epoch): it gives no times.")
-    if context.log:
-        outcome.notes.append("Learning curves were kept while it was timed (--log curves): it gives no times.")
-    if context.backend == MEMBERS:
-        outcome.notes.append("Members were trained on a cluster (--distribute members): it gives no times.")
-    elif context.backend != SERIAL:
-        how = "--jobs" if context.backend == "processes" else f"--backend {context.backend}"
-        outcome.notes.append(f"Other cells of the same run were computed beside this one ({how}): it gives no times.")
+    provenance = _provenance(context, outcome, load, started)
+    outcome.notes += _why_untimed(context)
     if load.reason:
         outcome.notes.append(f"Load of the machine: {load.reason}.")
     fields = {
@@ -161,6 +139,38 @@ def measured(
         failure = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
         record = Record(**fields, status="error", error=failure)
     return record, outcome.arrays, outcome.state
+
+
+def _provenance(context: RunContext, outcome: Outcome, load: Load, started: str) -> dict[str, Any]:
+    """Return where and how a cell was computed, and how busy the machine was."""
+    backend = context.backend
+    if backend == SERIAL:
+        is_timed = context.is_timed and not context.log
+        backend = RESUMED if outcome.checkpoints.taken else SERIAL if is_timed else WATCHED
+    return {
+        **context.provenance,
+        "started": started,
+        **context.torch_settings(),
+        "backend": backend,
+        "machine": context.machine,
+        "load": [load.start, load.end],
+        "other_cores": load.other_cores,
+        "exclusive": backend == SERIAL and load.is_exclusive(),
+        "readings": {"sources": outcome.meter.sources, "reasons": dict(outcome.meter.reasons)},
+    }
+
+
+def _why_untimed(context: RunContext) -> Iterator[str]:
+    """Yield the reasons why the times of a cell say nothing."""
+    if not context.is_timed:
+        yield "Callbacks were made while it was timed (on_phase, on_epoch): it gives no times."
+    if context.log:
+        yield "Learning curves were kept while it was timed (--log curves): it gives no times."
+    if context.backend == MEMBERS:
+        yield "Members were trained on a cluster (--distribute members): it gives no times."
+    elif context.backend != SERIAL:
+        how = "--jobs" if context.backend == "processes" else f"--backend {context.backend}"
+        yield f"Other cells of the same run were computed beside this one ({how}): it gives no times."
 
 
 def _checkpoints(cell: Cell, context: RunContext) -> CellCheckpoints:
