@@ -300,7 +300,7 @@ def test_blocks_have_no_history():
     held.drop(gone)
     fresh = Held(graph.without(gone), features, with_neighbours=True)
     for one, other in zip(held.blocks, fresh.blocks, strict=True):
-        for name in ("ids", "labels", "rows", "starts", "members"):
+        for name in ("ids", "labels", "rows", "starts", "adjacent"):
             assert torch.equal(getattr(one, name), getattr(other, name))
 
 
