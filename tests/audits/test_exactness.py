@@ -158,7 +158,8 @@ NOT_NAMED = {
 @pytest.mark.parametrize("name", [method.name for method in wrong.WRONG])
 def test_wrong_methods_are_named_by_what_differs(name, found):
     finding = found(name)
-    assert re.fullmatch(r"refuted \((approximate|partial|none|distance unknown)\)", finding.verdict) or name == "restless"
+    refuted = r"refuted \((approximate|partial|none|distance unknown)\)"
+    assert re.fullmatch(refuted, finding.verdict) or name == "restless"
     assert finding.details["claim"] == "exact"
     assert finding.details["claim_holds"] is False
     verb = " and shows" if name == "restless" else ":"
