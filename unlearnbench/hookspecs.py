@@ -99,5 +99,10 @@ def shown_kind(kind: str) -> str:
     return METHOD if kind == "unlearner" else kind
 
 
+def kind_of(shown: str) -> str:
+    """Return the kind that users call so: the inverse of `shown_kind`."""
+    return "unlearner" if shown == METHOD else shown
+
+
 HOOKS = {**KINDS, "table": "register_tables", "experiment": "register_experiments"}
 """Everything that can be announced, each kind with its hook."""

@@ -118,7 +118,8 @@ def test_show_unknown_and_of_two_kinds(command: Any, install: Write) -> None:
     )
     told = command("show", "steady")
     assert told.code == 2
-    assert "--kind" in told.err
+    assert "steady is a method and a metric." in told.err
+    assert "Choose one: --kind method." in told.err
     assert command("show", "steady", "--kind", "metric").out.startswith("steady, metric, version 1, from ub-same")
     assert command("show", "steady", "--kind", "method").out.startswith("steady, method, version 1, from ub-toys")
     assert command("show", "steady", "--kind", "metrc").code == 2

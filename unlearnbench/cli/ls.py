@@ -11,7 +11,7 @@ from unlearnbench.cli import options
 from unlearnbench.cli.lists import definitions
 from unlearnbench.cli.program import program
 from unlearnbench.errors import unknown_name
-from unlearnbench.hookspecs import HOOKS, METHOD
+from unlearnbench.hookspecs import HOOKS, METHOD, kind_of
 
 KINDS = {
     METHOD: "What forgets: compared by run, audited by audit.",
@@ -46,7 +46,7 @@ def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -
         raise unknown_name("kind", kind, KINDS)
     catalogue = load_and_report(disable_plugins)
     if kind is None:
-        counts = {each: len(catalogue.all(_hook(each))) for each in KINDS}
+        counts = {each: len(catalogue.all(kind_of(each))) for each in KINDS}
         if as_json:
             print(json.dumps(counts, indent=1))
             return
@@ -54,7 +54,7 @@ def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -
         print(definitions("", [(f"{counts[each]:>{width}} {each}", meaning) for each, meaning in KINDS.items()], ""))
         print(f"\nList one kind: {program()} ls methods")
         return
-    entries = catalogue.all(_hook(WORDS[kind]))
+    entries = catalogue.all(kind_of(WORDS[kind]))
     names = [catalogue.asked_for(entry) for entry in entries]
     if as_json:
         rows = [
@@ -72,7 +72,3 @@ def command(kind: str | None, as_json: bool, disable_plugins: tuple[str, ...]) -
         messages.note(f"all from {own}.")
     if not entries:
         messages.note(f"no {WORDS[kind]} is registered.")
-
-
-def _hook(kind: str) -> str:
-    return "unlearner" if kind == METHOD else kind

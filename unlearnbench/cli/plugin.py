@@ -12,7 +12,7 @@ import click
 
 from unlearnbench.cli import options
 from unlearnbench.errors import EXIT_FAILED_CELLS, EXIT_OK
-from unlearnbench.hookspecs import KINDS, shown_kind
+from unlearnbench.hookspecs import KINDS, kind_of, shown_kind
 
 if TYPE_CHECKING:
     from unlearnbench.component import Spec
@@ -45,7 +45,7 @@ def new(name: str, kind: str, out: Path) -> None:
     from unlearnbench.registry.loading import load_catalogue
     from unlearnbench.testing.skeleton import write_package
 
-    folder = write_package(name, _kind(kind), out, load_catalogue())
+    folder = write_package(name, kind_of(kind), out, load_catalogue())
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         print(f"wrote {path}")
     component = folder.name.removeprefix("unlearnbench-")
@@ -82,7 +82,7 @@ def check(
 
     torch.set_num_threads(1)
     catalogue = load_and_report(disable_plugins)
-    spec = resolve_any(catalogue, name, kind and _kind(kind))
+    spec = resolve_any(catalogue, name, kind)
     if not as_json:
         print(f"{spec.label}, {shown_kind(spec.kind)}, version {spec.version}, from {spec.distribution}")
     results = []
@@ -97,10 +97,6 @@ def check(
         skipped = sum(result.status == "skipped" for result in results)
         print(f"{len(results)} rules: {len(results) - failed - skipped} ok, {failed} failed, {skipped} skipped")
     return EXIT_FAILED_CELLS if failed else EXIT_OK
-
-
-def _kind(kind: str) -> str:
-    return "unlearner" if kind == "method" else kind
 
 
 def _show(result: Result, debug: bool) -> None:

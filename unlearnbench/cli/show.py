@@ -13,7 +13,7 @@ import click
 from unlearnbench.cli import options
 from unlearnbench.cli.lists import definitions
 from unlearnbench.cli.shown_record import describe_record, is_record, record_lines
-from unlearnbench.hookspecs import HOOKS, KINDS, shown_kind
+from unlearnbench.hookspecs import HOOKS, KINDS, kind_of, shown_kind
 from unlearnbench.messages import broken, columns, painted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def command(name: str, kind: str | None, as_json: bool, disable_plugins: tuple[s
 def _kind_of_other(catalogue: Catalogue, name: str, kind: str | None) -> str:
     """Return `table` or `experiment` if the name is that of one; components go first where no kind is named."""
     if kind is not None:
-        return "" if kind in KINDS or kind == "method" else kind
+        return "" if kind_of(kind) in KINDS else kind
     plain = name.rpartition(":")[2]
     if any(plain in catalogue.names(each) for each in KINDS):
         return ""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from unlearnbench.component import Spec, part_kinds
 from unlearnbench.errors import UsageError, nearest
-from unlearnbench.hookspecs import KINDS, SESSION
+from unlearnbench.hookspecs import KINDS, SESSION, kind_of, shown_kind
 from unlearnbench.registry.brackets import Bracket, parse_bracket
 
 if TYPE_CHECKING:
@@ -64,12 +64,13 @@ def resolve_any(catalogue: Catalogue, text: str, kind: str | None = None) -> Spe
         UsageError: As for `resolve`; or components of two kinds have this name.
     """
     plain = parse_bracket(text).name.rpartition(":")[2]
-    asked = [each for each in KINDS if kind in (None, each) or (kind, each) == ("method", "unlearner")]
+    asked = [each for each in KINDS if kind is None or each == kind_of(kind)]
     kinds = [each for each in asked if plain in catalogue.names(each)]
     if not kinds:
         raise catalogue.unknown(kind or "component", plain, {n for each in asked for n in catalogue.names(each)})
     if len(kinds) > 1:
-        raise UsageError(f"{plain} is a {' and a '.join(kinds)}.", f"Choose one: `kind` {kinds[0]}.")
+        shown = [shown_kind(each) for each in kinds]
+        raise UsageError(f"{plain} is a {' and a '.join(shown)}.", f"Choose one: `kind` {shown[0]}.")
     return resolve(catalogue, kinds[0], text)
 
 

@@ -37,17 +37,17 @@ QUANTITIES = (
 )
 
 
-def printed_tables(catalogue: Catalogue, paper: str) -> dict[str, Entry]:
-    """Return the tables of a paper by what they are called there; `paper` is the plugin that brings them.
+def printed_tables(catalogue: Catalogue, plugin: str) -> dict[str, Entry]:
+    """Return the tables of the paper that a plugin brings, by what they are called there.
 
     Raises:
         UsageError: No plugin of that name brings any.
     """
     entries = [one for alike in catalogue.entries["table"].values() for one in alike if one.printed]
-    found = {one.printed: one for one in sorted(entries, key=lambda one: one.printed) if one.plugin == paper}
+    found = {one.printed: one for one in sorted(entries, key=lambda one: one.printed) if one.plugin == plugin}
     if not found:
         papers = ", ".join(sorted({one.plugin for one in entries})) or "none"
-        raise UsageError(f"No tables of a paper {paper!r} are known.", f"There are those of: {papers}.")
+        raise UsageError(f"No tables of a paper {plugin!r} are known.", f"There are those of: {papers}.")
     return found
 
 
