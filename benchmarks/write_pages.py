@@ -32,7 +32,7 @@ PAGES: Mapping[str, tuple[Tables, Callable[[Evidence], Any]]] = {
         },
         lambda evidence: evidence,
     ),
-    "docs/reproduce.md": ({"paper": runs.paper}, lambda evidence: evidence),
+    "docs/reproduce.md": ({"paper": runs.paper, "gains": runs.gains, "poison": runs.poison}, lambda evidence: evidence),
     "docs/tuning.md": (
         {"distances": tuning.distances, "errors": tuning.errors, "elsewhere": tuning.elsewhere, "near": tuning.near},
         tuning.Tuning,

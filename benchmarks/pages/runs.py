@@ -1,4 +1,4 @@
-"""Tables of pages that are of runs: the paper's cells, six graphs and five models, what is repaired, and cost."""
+"""Tables of pages that are of runs: the paper's cells and parts, graphs and models, what is repaired, and cost."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ WRONG = {
     "250 mislabelled nodes": "all",
     "25 % of 1000 spurious edges": "edges, a quarter known",
     "1000 spurious edges": "all",
+}
+POISONED = ("gcn", "gat", "appnp")
+MOMENTS = ("clean", "poisoned", "unlearned", "fresh")
+PARTITIONS = {
+    "random": "random",
+    "hash": "hash",
+    "gpa": "`gpa`",
+    "gpa[balance=released]": "`gpa[balance=released]`",
+    "bekm": "GraphEraser's clusters (`bekm`)",
 }
 COST_REPETITIONS = 3
 
@@ -49,6 +58,37 @@ def paper(evidence: Evidence) -> list[str]:
 def _interval(row: Row, before: str, centre: str) -> str:
     middle, low, high = (fixed(100 * row[f"{before}{name}"], 1) for name in (centre, "low", "high"))
     return f"{middle} ({low} to {high})"
+
+
+def gains(evidence: Evidence) -> list[str]:
+    """Return the table of what the contrastive aggregator gains over a mean, by partition, and on average."""
+    runs = evidence.runs
+    wanted = (runs["protocol"] == PROTOCOL) & (runs["forget"] == SMALL) & runs["dataset"].isin(DATASETS)
+    wanted &= (runs["model"] == MODEL) & (runs["method_name"] == "sharded")
+    rows = [row for row in evidence.built("factorial", runs[wanted]) if row.get("level") == "contrastive"]
+    average = "average"
+    found = {(row.get("with", average), row["dataset"], row["view"]): row for row in rows}
+    assert len(found) == len(rows), "two rows for one gain"
+    assert {place[0] for place in found} == {*PARTITIONS, average}, "other partitions than those of the table"
+    columns = [(dataset, view) for dataset in DATASETS for view in ("shard", "full")]
+    names = {**PARTITIONS, average: f"average of {len(PARTITIONS)}"}
+    lines = [[name, *(_interval(found[one, *column], "", "mean") for column in columns)] for one, name in names.items()]
+    return table(["partition", *(f"{DATASETS[dataset]}, {view} view" for dataset, view in columns)], lines)
+
+
+def poison(evidence: Evidence) -> list[str]:
+    """Return the table of F1 before, with, and without nodes that have wrong labels, in the shard view."""
+    runs = evidence.runs
+    wanted = (runs["protocol"] == "poison") & runs["forget"].str.fullmatch(r"\d+ injected nodes")
+    rows = [row for row in evidence.built("poison", runs[wanted]) if row["view"] == "shard"]
+    found = {(method_of(row), row["dataset"], row["model"]): row for row in rows}
+    assert len(found) == len(rows), "two rows for one cell"
+    columns = [(dataset, model) for dataset in DATASETS for model in POISONED]
+    lines = []
+    for method in ("retrain", *SHARDED, "noop"):
+        cells = [[100 * found[method, *column][f"{moment}_mean"] for moment in MOMENTS] for column in columns]
+        lines.append([method, *(" / ".join(fixed(value, 1) for value in of_cell) for of_cell in cells)])
+    return table(["shard view", *(f"{DATASETS[dataset]} {model.upper()}" for dataset, model in columns)], lines)
 
 
 def six_graphs(evidence: Evidence) -> list[str]:

@@ -152,6 +152,56 @@ def test_a_cell_of_the_paper_has_ours_less_the_published_one_in_the_shard_view_a
     )
 
 
+def test_a_gain_stands_beside_its_interval_for_each_partition_and_on_average(script):
+    runs = importlib.import_module("pages.runs")
+    asked = ("cora", "gcn", "www24", "0.5 % of nodes", "sharded")
+    others = [("cora", "gat", *asked[2:]), (*asked[:3], "5 % of nodes", "sharded"), (*asked[:4], "sisa")]
+
+    class Known:
+        runs = pd.DataFrame([asked, *others], columns=("dataset", "model", "protocol", "forget", "method_name"))
+        partitions = tuple(importlib.import_module("pages.runs").PARTITIONS)
+
+        def built(self, table, frame):
+            assert (table, len(frame)) == ("factorial", 1)
+            gain = {"mean": 0.037, "low": 0.003, "high": 0.071}
+            places = [{"dataset": d, "view": v} for d in ("cora", "citeseer") for v in ("shard", "full")]
+            simple = [{**place, "with": one} for place in places for one in self.partitions]
+            rows = [{**row, **gain, "level": "contrastive"} for row in (*simple, *places)]
+            return [*rows, {**rows[0], "level": "weighted"}, {"dataset": "cora", "view": "shard", "f1_micro_mean": 0.8}]
+
+    lines = runs.gains(Known())
+    assert len(lines) == 2 + len(runs.PARTITIONS) + 1
+    assert lines[2] == "| random |" + " 3.7 (0.3 to 7.1) |" * 4
+    assert lines[-1].startswith("| average of 5 | 3.7 (")
+    known = Known()
+    known.partitions = ("random", "metis")
+    with pytest.raises(AssertionError, match="other partitions"):
+        runs.gains(known)
+
+
+def test_f1_stands_at_four_moments_around_wrong_labels(script):
+    runs = importlib.import_module("pages.runs")
+    kinds = ["100 injected nodes", "250 mislabelled nodes"]
+
+    class Known:
+        runs = pd.DataFrame({"protocol": ["poison"] * 2, "forget": kinds})
+
+        def built(self, table, frame):
+            assert (table, list(frame["forget"])) == ("poison", kinds[:1])
+            moments = {"clean_mean": 0.8614, "poisoned_mean": 0.8506, "unlearned_mean": 0.86, "fresh_mean": 0.8649}
+            return [
+                {"method": method, "dataset": dataset, "model": model, "view": view, **moments}
+                for method in ("retrain", "sisa", "grapheraser (repaired)", "graphrevoker (repaired)", "noop")
+                for dataset in ("cora", "citeseer")
+                for model in ("gcn", "gat", "appnp")
+                for view in ("shard", "full")
+            ]
+
+    lines = runs.poison(Known())
+    assert len(lines) == 7
+    assert lines[4] == "| grapheraser |" + " 86.1 / 85.1 / 86.0 / 86.5 |" * 6
+
+
 def test_a_mean_over_five_models_needs_all_of_them(script):
     runs = importlib.import_module("pages.runs")
     rows = [
