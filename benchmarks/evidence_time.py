@@ -12,7 +12,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from statistics import median
@@ -21,6 +21,7 @@ from typing import Any
 from unlearnbench.cli import main as main_of_unlearnbench
 from unlearnbench.records.columns import rows_of
 
+RECORDS = "records/*/*/*/*.json"
 # From the most alike to whatever there is: an audit of a method is nothing like a run of it.
 ALIKE = (
     ("audit", "dataset", "model", "method"),
@@ -35,7 +36,7 @@ ALIKE = (
 def durations(folder: Path) -> dict[tuple[Any, ...], list[float]]:
     """Collect the seconds of all finished cells in a results folder, by every key in `ALIKE`."""
     found: dict[tuple[Any, ...], list[float]] = {}
-    for path in folder.glob("records/*/*/*/*.json"):
+    for path in folder.glob(RECORDS):
         record = json.loads(path.read_text("ascii"))
         phases = rows_of(record.get("phases") or [])
         seconds = sum(phase.get("seconds") or 0.0 for phase in phases if "/" not in phase["name"])
@@ -79,21 +80,33 @@ def planned(command: str) -> list[dict[str, Any]]:
     return cells
 
 
-def sentence(cells: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, ...], Sequence[float]]) -> str:
-    """Say how many cells there are, how many are missing and how long these take."""
+def sentence(
+    cells: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, ...], Sequence[float]], stored: Collection[str]
+) -> str:
+    """Say how many cells there are, how many are missing and how long these take.
+
+    Args:
+        cells: The planned cells.
+        known: Durations, as `durations` returns them.
+        stored: Keys of the cells that have a record, from whichever machine.
+    """
     wanted = {cell["key"]: cell for cell in cells}
     missing = [cell for cell in wanted.values() if cell["wanted"]]
     if not missing:
         return f"== all {len(wanted)} records are there"
     minutes = round(sum(seconds_of(cell, known) for cell in missing) / 60)
     took = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{max(minutes, 1)} min"
-    return f"== {len(missing)} of {len(wanted)} records are missing: about {took}, by the time that alike ones took"
+    text = f"== {len(missing)} of {len(wanted)} records are missing: about {took}, by the time that alike ones took"
+    anew = sum(cell["key"] in stored for cell in missing)
+    return f"{text}; {anew} are there from another machine or a busy one" if anew else text
 
 
 def main() -> None:
     """Read commands from standard input; the argument is the results folder."""
     cells = [cell for command in sys.stdin for cell in planned(command.strip())]
-    print(sentence(cells, durations(Path(sys.argv[1]))), flush=True)
+    folder = Path(sys.argv[1])
+    stored = {path.stem for path in folder.glob(RECORDS)}
+    print(sentence(cells, durations(folder), stored), flush=True)
 
 
 if __name__ == "__main__":

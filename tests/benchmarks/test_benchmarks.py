@@ -423,8 +423,10 @@ def test_missing_evidence_takes_as_long_as_what_is_most_alike(script, tmp_path):
     assert module.seconds_of({**cell, "method": "new"}, known) == 20
     assert module.seconds_of({**cell, "audit": "distance"}, known) == 20
     cells = [{**cell, "key": str(number), "method": "other"} for number in range(50)]
-    assert "50 of 50 records are missing: about 1 h 15 min" in module.sentence([*cells, *cells], known)
-    assert module.sentence([{**cell, "wanted": False}], known) == "== all 1 records are there"
+    said = "== 50 of 50 records are missing: about 1 h 15 min, by the time that alike ones took"
+    assert module.sentence([*cells, *cells], known, {"of another cell"}) == said
+    assert module.sentence(cells, known, {"1", "2"}) == f"{said}; 2 are there from another machine or a busy one"
+    assert module.sentence([{**cell, "wanted": False}], known, {cell["key"]}) == "== all 1 records are there"
 
 
 def test_evidence_is_planned_in_one_process_and_a_refused_command_says_why(script, tmp_path, monkeypatch, capsys):
