@@ -64,7 +64,7 @@ const points = (value) => (100 * value).toFixed(2).replace(/^-0\.00$/, "0.00").r
 const shownP = (p) => (p < 0.001 ? "p < .001" : `p = ${p.toFixed(3).replace(/^0/, "")}`);
 
 // What a cell of F1 says beside its number.
-function saidOf(row, view, family) {
+function scoreDetail(row, view, family) {
   if (row.kind !== "method") return "";
   if (row === family.best) {
     const doubt = row.forgets === "yes" ? "" : `; it is ${drawn.words[row.forgets]}`;
@@ -88,7 +88,7 @@ function mark(place, shown, view) {
       cell.classList.toggle("best", row === family.best && family.size > 0);
       cell.classList.toggle("hollow", row === family.best && family.size > 0 && row.forgets === "no");
       cell.classList.toggle("near", Boolean(family.isMarked && test && test.adjusted !== null && test.adjusted >= 0.05));
-      cell.title = saidOf(row, one, family);
+      cell.title = scoreDetail(row, one, family);
     }
     for (const [at, head] of place.heads.entries()) {
       if (row.cells[at][3]) row.line.querySelectorAll("td.number")[at].title = row.cells[at][3];

@@ -137,7 +137,7 @@ def build_board(averages: Aggregate, looks: Looks, forgetting: Forgetting) -> di
                 "bad": _bad(raw),
                 "forgets": forgetting.state(config),
                 "verdict": (verdict := forgetting.verdicts.get(config, "").partition(" (")[0]),
-                "said": _claimed(claim, verdict),
+                "claimed": _claimed(claim, verdict),
                 "tried": config in forgetting.rows,
                 "colour": looks.of(names[row]).colour,
                 "shape": looks.of(names[row]).shape,
@@ -182,8 +182,13 @@ def _ratio_elsewhere(machine: str, pairs: list[Pair]) -> dict[str, Any]:
     value = geometric_mean(pair.mine / pair.other for pair in pairs) or 0.0
     busy = "" if all(pair.quiet for pair in pairs) else BUSY_MARK
     seconds = formatting.seconds(sum(pair.mine for pair in pairs) / len(pairs), None)
-    said = f"Both timed on machine {machine}, not on that of the other rows."
-    return {"text": formatting.ratio(value, None) + busy, "small": f"{seconds} s", "value": short(value), "said": said}
+    detail = f"Both timed on machine {machine}, not on that of the other rows."
+    return {
+        "text": formatting.ratio(value, None) + busy,
+        "small": f"{seconds} s",
+        "value": short(value),
+        "detail": detail,
+    }
 
 
 def _cell(
@@ -200,7 +205,7 @@ def _cell(
             [path_of(one, component_name(one["method_config"])), one["status"], one["repetition"]]
             for one in cell.records
         ]
-        said = "; ".join(
+        detail = "; ".join(
             filter(
                 None, (f"95 % interval {interval.rstrip(']').replace(', ', ' to ')}" if interval else "", _count(cell))
             )
@@ -209,7 +214,7 @@ def _cell(
             "text": text.replace("-", MINUS),
             "small": "",
             "value": short(cell.value),
-            "said": said,
+            "detail": detail,
             "records": paths,
         }
     if head.kind == "time" and elsewhere is not None:

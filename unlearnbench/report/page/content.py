@@ -40,7 +40,7 @@ VERDICTS = {
     "exact-given-partition": "exact given its partition",
 }
 """Verdicts in other words than the audits' own."""
-CELL_READ = ("value", "text", "small", "said", "records")
+CELL_READ = ("value", "text", "small", "detail", "records")
 """What scripts read of a head, a row and a cell."""
 
 
@@ -146,7 +146,9 @@ def _curve(curve: Curve, looks: Looks) -> dict[str, Any]:
         line = [[int(one["deletions"]), _short(one["seconds"]), _short(one["sd"])] for one in plain_rows(part)]
         even = curve.even.get(row)
         text = shown_even(even) if row in curve.even else ""
-        shown.append({**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "said": text})
+        shown.append(
+            {**_look(looks, row, names[row], tagged), "line": line, "even": _short(even or 0.0), "break_even": text}
+        )
     return {"name": curve.name, "dataset": curve.dataset, "model": curve.model, "lines": shown, "lacking": lacking}
 
 

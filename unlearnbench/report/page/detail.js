@@ -68,8 +68,8 @@ function showDetail(row, name) {
   if (at < 0) return false;
   const head = row.place.heads[at];
   closeDetail();
-  const [, text, small, said, records] = row.cells[at];
-  const more = head.kind === "score" ? saidOf(row, head.view, row.place.families[head.view]) : said ?? "";
+  const [, text, small, explanation, records] = row.cells[at];
+  const more = head.kind === "score" ? scoreDetail(row, head.view, row.place.families[head.view]) : explanation ?? "";
   const close = html("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
   close.addEventListener("click", () => { closeDetail(); remember(); });
   const cell = html(

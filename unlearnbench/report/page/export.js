@@ -1,12 +1,12 @@
 // The view as a file, and text for the clipboard.
 
-async function copy(said, button) {
+async function copy(content, button) {
   const before = button.textContent;
   try {
-    await navigator.clipboard.writeText(said);
+    await navigator.clipboard.writeText(content);
   } catch {
     const area = html("textarea", { readonly: "", class: "copied" });
-    area.value = said;
+    area.value = content;
     document.body.append(area);
     area.select();
     document.execCommand("copy");
@@ -16,8 +16,8 @@ async function copy(said, button) {
   setTimeout(() => { button.textContent = before; }, 1200);
 }
 
-function save(name, said, type) {
-  const address = URL.createObjectURL(new Blob([said], { type: `${type};charset=utf-8` }));
+function save(name, content, type) {
+  const address = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
   const link = html("a", { href: address, download: name });
   document.body.append(link);
   link.click();
@@ -26,13 +26,13 @@ function save(name, said, type) {
 }
 
 const csvCell = (value) => {
-  const said = value === null || value === undefined ? "" : String(value);
-  return /[",\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;
+  const content = value === null || value === undefined ? "" : String(value);
+  return /[",\n]/.test(content) ? `"${content.replaceAll('"', '""')}"` : content;
 };
 const csvText = (lines) => `${lines.map((line) => line.map(csvCell).join(",")).join("\n")}\n`;
 
 const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "−": "$-$", "–": "--", "ε": "$\\epsilon$", "†": "$\\dagger$", "○": "$\\circ$" };
-const latexCell = (said) => String(said).replace(/[\\~^±−–ε†○]|[&%$#_{}]|-(?=[.\d])/g, (one) => LATEX[one] ?? (one === "-" ? "$-$" : `\\${one}`));
+const latexCell = (content) => String(content).replace(/[\\~^±−–ε†○]|[&%$#_{}]|-(?=[.\d])/g, (one) => LATEX[one] ?? (one === "-" ? "$-$" : `\\${one}`));
 
 function latexText(caption, label, heads, lines) {
   return [
@@ -58,8 +58,8 @@ function boardLatex(place, shown, heads) {
     latexCell(row.label) + (row.kind === "method" && row.forgets === "no" ? " $\\circ$" : ""),
     ...heads.map((at) => {
       const cell = row.line.querySelectorAll("td.number")[at];
-      const said = latexCell([row.cells[at][1], place.heads[at].kind === "score" ? row.cells[at][2] : ""].filter(Boolean).join(" "));
-      return cell.classList.contains("best") ? `\\textbf{${said}}` : cell.classList.contains("near") ? `\\underline{${said}}` : said;
+      const content = latexCell([row.cells[at][1], place.heads[at].kind === "score" ? row.cells[at][2] : ""].filter(Boolean).join(" "));
+      return cell.classList.contains("best") ? `\\textbf{${content}}` : cell.classList.contains("near") ? `\\underline{${content}}` : content;
     }),
   ]);
   const caption = `${place.name}. Bold: the best; underlined: not distinguishable from it (corrected paired t-test, Holm); ○: not shown to forget.`;

@@ -69,15 +69,15 @@ function timeFigure(place, view, width, { shown, legendRows, hidden, hasControls
       lines.push([cx - 1, ends[0], cx + 1, ends[1]]);
     }
   }
-  const said = points.map((one) => `${one.name}: ${(100 * one.y[0]).toFixed(2)} % in ${shownNumber(one.x)} ${time === "ratio" ? "of Retrain's time" : "s"}${one.row.kind === "method" ? `, ${drawn.words[one.row.forgets]}` : ""}`);
+  const descriptions = points.map((one) => `${one.name}: ${(100 * one.y[0]).toFixed(2)} % in ${shownNumber(one.x)} ${time === "ratio" ? "of Retrain's time" : "s"}${one.row.kind === "method" ? `, ${drawn.words[one.row.forgets]}` : ""}`);
   const places = points.map((one) => ({ x: x(one.x), y: y(100 * one.y[0]), name: one.row.label }));
   parts.push(...labels(places, box, lines));
   points.forEach((one, at) => {
     const point = marker(one.row, places[at].x, places[at].y, 7);
-    point.append(svg("title", {}, said[at]));
+    point.append(svg("title", {}, descriptions[at]));
     parts.push(point);
   });
-  return figure(width, 350, caption, said.concat(missing.map((one) => `not drawn: ${one}`)).join("; "), parts, notes);
+  return figure(width, 350, caption, descriptions.concat(missing.map((one) => `not drawn: ${one}`)).join("; "), parts, notes);
 }
 
 function phasesFigure(place, moment, width, { shown }) {
@@ -88,7 +88,7 @@ function phasesFigure(place, moment, width, { shown }) {
   const box = { left: 4, right: width - 64, top: 4, bottom: 10 };
   const x = linear(0, Math.max(...rows.map((one) => one.whole)), box.left, box.right);
   const parts = [];
-  const said = rows.map((row) => {
+  const descriptions = rows.map((row) => {
     const name = inLines(row.name, width - box.left);
     name.forEach((line, down) => parts.push(text(box.left, box.bottom + 6 + down * 15, line)));
     const top = box.bottom - 6 + (name.length - 1) * 15;
@@ -110,7 +110,7 @@ function phasesFigure(place, moment, width, { shown }) {
     parts.push(text(x(left) + 6, top + 29, `${shownNumber(row.whole)} s`, { class: "soft" }));
     return `${row.name}: ${shownNumber(row.whole)} s (${told.join(", ")})`;
   });
-  return figure(width, box.bottom, caption, said.join("; "), parts);
+  return figure(width, box.bottom, caption, descriptions.join("; "), parts);
 }
 
 function phasesLegend() {
@@ -136,7 +136,7 @@ function costFigure(curve, width) {
   const y = logarithmic(Math.min(...lows) / 1.15, Math.max(...points.map(([, mean, sd]) => mean + (sd ?? 0))) * 1.15, box.bottom, box.top);
   const parts = frame(box, x, y, ["deletions in one request", "unlearning time, s"]);
   const marks = [];
-  const base = curve.lines.find(({ said }) => said === "");
+  const base = curve.lines.find(({ break_even: even }) => even === "");
   for (const one of curve.lines) {
     const path = one.line.map(([count, mean]) => `${x(count)},${y(mean)}`).join(" ");
     parts.push(svg("polyline", { points: path, fill: "none", stroke: one.colour, "stroke-width": 2 }));
@@ -153,14 +153,14 @@ function costFigure(curve, width) {
   }
   const ends = curve.lines.filter((one) => one.tag).map((one) => ({ x: x(one.line.at(-1)[0]), y: y(one.line.at(-1)[1]), name: one.tag }));
   marks.push(...labels(ends, box));
-  const said = curve.lines.map((one) => {
+  const descriptions = curve.lines.map((one) => {
     const times = one.line.map(([count, mean]) => `${shownNumber(mean)} s for ${count}`).join(", ");
-    return `${one.name}: ${times}${one.said ? `; break-even: ${one.said}` : ""}`;
+    return `${one.name}: ${times}${one.break_even ? `; break-even: ${one.break_even}` : ""}`;
   });
-  const looks = curve.lines.map((one) => ({ ...one, said: one.said ? `${one.name} (break-even: ${one.said})` : one.name }));
+  const looks = curve.lines.map((one) => ({ ...one, label: one.break_even ? `${one.name} (break-even: ${one.break_even})` : one.name }));
   const notes = leftOut("Not drawn, with one number of deletions", curve.lacking);
-  const items = looks.map((one) => html("li", {}, svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, marker(one, 7, 7, 6.5)), html("span", {}, ...breakable(one.tag ? `${one.tag} ${one.said}` : one.said))));
-  return figure(width, 330, curve.name, said.join("; "), [...parts, ...marks], [html("ul", { class: "legend" }, ...items), ...notes]);
+  const items = looks.map((one) => html("li", {}, svg("svg", { width: 14, height: 14, class: "marker", "aria-hidden": "true" }, marker(one, 7, 7, 6.5)), html("span", {}, ...breakable(one.tag ? `${one.tag} ${one.label}` : one.label))));
+  return figure(width, 330, curve.name, descriptions.join("; "), [...parts, ...marks], [html("ul", { class: "legend" }, ...items), ...notes]);
 }
 
 // A height on a line between its points; both axes are logarithmic, the line is straight on them.

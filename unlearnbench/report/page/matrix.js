@@ -98,8 +98,8 @@ function matrixTable({ places, sorted, ranks, choice, view }) {
     const number = event.target.closest("button[data-place]")?.dataset.place;
     if (number !== undefined) goTo(drawn.places[number]);
   });
-  const said = "Shade: from the lowest (pale) to the highest of the column. Bold: the highest; ○ beside it: an audit there did not show it to forget. A hollow mark: so somewhere. Pale heads: not in the mean rank, since a ranked method lacks a number there.";
-  return html("div", {}, html("div", { class: "wide", role: "region", "aria-label": "Methods by dataset and model", tabindex: "0" }, table), html("p", { class: "small" }, said));
+  const legend = "Shade: from the lowest (pale) to the highest of the column. Bold: the highest; ○ beside it: an audit there did not show it to forget. A hollow mark: so somewhere. Pale heads: not in the mean rank, since a ranked method lacks a number there.";
+  return html("div", {}, html("div", { class: "wide", role: "region", "aria-label": "Methods by dataset and model", tabindex: "0" }, table), html("p", { class: "small" }, legend));
 }
 
 // Demšar's diagram: mean ranks on an axis, and bars that join what does not differ.
@@ -141,9 +141,9 @@ function criticalFigure({ ranks, choice }) {
     parts.push(text(isLeft ? edge - 4 : edge + 4, y + 4, name, { "text-anchor": isLeft ? "end" : "start" }));
   });
   const caption = `Critical difference diagram: mean rank of ${k} methods on ${n} graphs and models`;
-  const said = sorted.map(([one, rank]) => `${one.label}: mean rank ${rank.toFixed(2)}, ${drawn.words[one.forgets]}`).join("; ");
+  const description = sorted.map(([one, rank]) => `${one.label}: mean rank ${rank.toFixed(2)}, ${drawn.words[one.forgets]}`).join("; ");
   const note = difference === null ? "There are too many methods for the table of critical values." : "A bar joins methods whose mean ranks do not differ (Nemenyi, level .05). Models on one graph are not independent, so that the true critical difference is larger.";
-  return figure(width, below + 30 + 20 * half, caption, said, parts, [html("p", { class: "small" }, note)]);
+  return figure(width, below + 30 + 20 * half, caption, description, parts, [html("p", { class: "small" }, note)]);
 }
 
 function matrixLines() {

@@ -87,8 +87,8 @@ function logarithmic(low, high, from, to) {
 
 const shownNumber = (value) => String(Number(value.toPrecision(3)));
 
-function text(x, y, said, attributes = {}) {
-  return svg("text", { x, y, ...attributes }, said);
+function text(x, y, content, attributes = {}) {
+  return svg("text", { x, y, ...attributes }, content);
 }
 
 // The frame of a plot: grid, axes, ticks and titles.
@@ -111,27 +111,27 @@ function frame(box, x, y, titles) {
 let figures = 0;
 
 // A figure with its caption and, for those who do not see it, what it shows.
-function figure(width, height, caption, said, parts, below = []) {
+function figure(width, height, caption, description, parts, below = []) {
   figures += 1;
   const id = `figure-${figures}`;
   const picture = svg(
     "svg",
-    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": `${id}-title ${id}-said` },
-    svg("title", { id: `${id}-title` }, caption), svg("desc", { id: `${id}-said` }, said), ...parts,
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": `${id}-title ${id}-description` },
+    svg("title", { id: `${id}-title` }, caption), svg("desc", { id: `${id}-description` }, description), ...parts,
   );
   return html("figure", {}, html("figcaption", {}, caption), picture, ...below);
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-function widthOf(said) {
+function widthOf(label) {
   ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-  return ruler.measureText(said).width;
+  return ruler.measureText(label).width;
 }
 
 // A text cut to a width.
-function clipped(said, width) {
-  let short = said;
+function clipped(label, width) {
+  let short = label;
   while (short.length > 4 && widthOf(short) > width) short = `${short.slice(0, -2)}…`;
   return short;
 }
