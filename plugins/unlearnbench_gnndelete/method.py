@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from pydantic import Field
@@ -13,12 +12,10 @@ from typing_extensions import override
 
 from unlearnbench import Claim, ComponentParams, Graph, Paper, PostHoc, RefusedError, Request, Task, search
 from unlearnbench.gnn import Networks, blank_networks
-from unlearnbench.unlearning import hop_distance
-from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence, side_by_side
-from unlearnbench_gnndelete.neighbourhood import endpoints, incident, non_edges
+from unlearnbench_gnndelete.losses import deleted_edge_consistency, neighbourhood_influence
 from unlearnbench_gnndelete.operators import Operator, applied, changes
+from unlearnbench_gnndelete.targets import Messages, targets
 
-Messages = Literal["enclosing", "retained"]
 Losses = list[dict[str, float]]
 
 
@@ -145,59 +142,33 @@ def trained(
     Returns:
         The operators, none if no edge is deleted, and for each step the loss of each layer.
     """
-    graph, layers = task.graph, list(network.convolutions())
-    gone = torch.isin(graph.ids, request.removed)
-    touches = graph.copies(request.ids) if request.kind == "edge" else incident(graph.edge_index, gone)
-    deleted = graph.edge_index[:, touches]
-    if deleted.shape[1] == 0:
+    fixed = targets(network, earlier, task, request, retained, params.messages)
+    if fixed is None:
         return [], []
-    ends = endpoints(deleted, graph.num_nodes)
-    unlinked = graph.only_edges(~touches)
-    pairs = non_edges(
-        graph.edge_index,
-        torch.nonzero(~gone).flatten(),
-        graph.num_nodes,
-        deleted.shape[1],
-        retained.generator("gnndelete", "pairs"),
-    )
-    before: dict[str, Tensor] = {}
-    with torch.no_grad():
-        network.answers([unlinked], changes=changes(layers, earlier, unlinked, seen=before))
-    distance = hop_distance(graph.edge_index, ends, len(layers))
-    stage = unlinked
-    if params.messages == "enclosing":
-        stage = graph.induced(graph.ids[distance <= len(layers)])
-    at = graph.positions(stage.ids)
-    places = torch.full_like(graph.ids, -1)
-    places[at] = torch.arange(len(at), device=at.device)
-
-    near = {layer: distance <= hops for hops, layer in enumerate(layers, start=1)}
-    random_pairs = {layer: side_by_side(before[layer], pairs) for layer in layers}
-    originals = {layer: before[layer][at] for layer in layers}
-    others = {layer: places[torch.nonzero(near[layer] & ~ends).flatten()] for layer in layers}
-    affected = {layer: places[torch.nonzero(near[layer]).flatten()] for layer in layers}
+    layers = list(network.convolutions())
     weights = {
-        layer: torch.full((before[layer].shape[1],) * 2, params.initial, device=task.device, requires_grad=True)
+        layer: torch.full((fixed.originals[layer].shape[1],) * 2, params.initial, device=task.device)
         for layer in layers
     }
-    optimisers = [torch.optim.Adam([weight], lr=params.lr) for weight in weights.values()]
-    evaluate, seen, losses = network.answering([stage]), dict[str, Tensor](), Losses()
-    newest = {layer: (affected[layer], weights[layer]) for layer in layers}
-    by_layer = changes(layers, earlier, stage, newest, seen)
+    optimisers = [torch.optim.Adam([weight.requires_grad_()], lr=params.lr) for weight in weights.values()]
+    evaluate, seen, losses = network.answering([fixed.stage]), dict[str, Tensor](), Losses()
+    newest = {layer: (fixed.affected[layer], weights[layer]) for layer in layers}
+    by_layer = changes(layers, earlier, fixed.stage, newest, seen)
     for _ in retained.epochs(params.epochs):
         with torch.no_grad():
             evaluate(by_layer)
         step: dict[str, float] = {}
         for layer, optimiser in zip(layers, optimisers, strict=True):
             # A layer's loss trains its own operator alone: earlier layers are constant.
-            rows = applied(seen[layer], affected[layer], weights[layer])
-            loss = params.alpha * deleted_edge_consistency(rows, places[deleted], random_pairs[layer])
-            loss = loss + (1 - params.alpha) * neighbourhood_influence(rows, originals[layer], others[layer])
+            rows = applied(seen[layer], fixed.affected[layer], weights[layer])
+            loss = params.alpha * deleted_edge_consistency(rows, fixed.deleted, fixed.random_pairs[layer])
+            kept = neighbourhood_influence(rows, fixed.originals[layer], fixed.others[layer])
+            loss = loss + (1 - params.alpha) * kept
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             step[layer] = float(loss.detach())
         losses.append(step)
-    retained.count(steps=params.epochs * len(layers), node_epochs=params.epochs * stage.num_nodes)
-    operators = [Operator(layer, graph.ids[near[layer]], weights[layer].detach()) for layer in layers]
+    retained.count(steps=params.epochs * len(layers), node_epochs=params.epochs * fixed.stage.num_nodes)
+    operators = [Operator(layer, fixed.near[layer], weights[layer].detach()) for layer in layers]
     return without(operators, request), losses
