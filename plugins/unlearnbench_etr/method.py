@@ -21,7 +21,7 @@ class ETR(PostHoc):
 
     name = "etr"
     title = "ETR"
-    version = 1
+    version = 2
     summary = "Parameters that matter to the request are made smaller; one gradient step repairs the rest."
     reference = (
         "Yang et al., Erase then Rectify: A Training-Free Parameter Editing Approach for Cost-Effective Graph"
@@ -45,7 +45,7 @@ class ETR(PostHoc):
             default=0.01,
             ge=0,
             lt=1,
-            description="Share of the parameters below either threshold of erasing.",
+            description="Share of the parameters of each tensor below either threshold of erasing.",
             json_schema_extra=search(0.001, 0.1, log=True),
         )
         hops: int = Field(default=2, ge=1, description="How far from the request the neighbourhood reaches.")
@@ -57,8 +57,8 @@ class ETR(PostHoc):
         )
         anchor: Literal["trained", "erased"] = Field(
             default="trained",
-            description="Where the gradient of all nodes is taken: at the trained parameters, before any request, or"
-            " at the erased ones.",
+            description="Where the gradients of before the request are taken: at the parameters before erasing, or at"
+            " the erased ones.",
         )
         batch_size: int = Field(default=64, ge=1, description="Nodes whose mean gradient is squared, at most.")
 
@@ -69,24 +69,23 @@ class ETR(PostHoc):
         forget = torch.isin(former.ids, request.nodes)
         removed = torch.isin(former.ids, request.removed)
         near = (hop_distance(former.edge_index, forget, hops) <= hops) & labelled & ~removed
-        parameters = network.parameters()
-        whole = _gradient(network, former, labelled.nonzero()[:, 0]) if self.params.anchor == "trained" else None
+        parameters, at = network.parameters(), graph.positions(former.ids[near])
 
-        edits, passes = self._edits(network, former, forget, near, retained)
+        def before() -> list[list[Tensor]]:
+            return [_gradient(network, former, some.nonzero()[:, 0]) for some in (labelled, removed, near)]
+
+        # At one point all three: what they share must cancel.
+        gradients = before() if self.params.anchor == "trained" else []
+        # Where nodes stay, what is near the request holds its ends.
+        to_forget, around = (forget, near & ~forget) if request.kind == "node" else (near, torch.zeros_like(near))
+        edits, passes = self._edits(network, former, to_forget, around, retained)
         with torch.no_grad():
             for parameter, factor in zip(parameters, edits, strict=True):
                 parameter *= factor
 
-        if whole is None:
-            whole = _gradient(network, former, labelled.nonzero()[:, 0])
-        at = graph.positions(former.ids[near])
-        step = retained_gradient(
-            whole,
-            _gradient(network, former, removed.nonzero()[:, 0]),
-            _gradient(network, former, near.nonzero()[:, 0]),
-            _gradient(network, graph, at),
-            (int(labelled.sum()), int(removed.sum()), len(at)),
-        )
+        counts = int(labelled.sum()), int(removed.sum()), len(at)
+        whole, gone, changed = gradients or before()
+        step = retained_gradient(whole, gone, changed, _gradient(network, graph, at), counts)
         with torch.no_grad():
             for parameter, slope in zip(parameters, step, strict=True):
                 parameter -= self.params.lr * slope
@@ -99,14 +98,13 @@ class ETR(PostHoc):
         self, network: Networks, former: Graph, forget: Tensor, near: Tensor, retained: Task
     ) -> tuple[list[Tensor], int]:
         """Return the factor of each parameter, and the number of backward passes that it took."""
-        to_forget = forget.nonzero()[:, 0]
-        around = (near & ~forget).nonzero()[:, 0]
-        everywhere = (former.y >= 0).nonzero()[:, 0]
-        order = torch.randperm(len(everywhere), generator=retained.generator(self.name, "order"))
-        batches = to_forget.tensor_split(-(-len(to_forget) // self.params.batch_size))
+        nodes = [some.nonzero()[:, 0] for some in (forget, near, former.y >= 0)]
         # The square of a mean falls with the number of nodes: all importances need batches of one size.
-        size = len(batches[0])
-        sets = [batches, around.split(size), everywhere[order.to(everywhere.device)].split(size)]
+        size = -(-len(nodes[0]) // -(-len(nodes[0]) // self.params.batch_size))
+        sets = []
+        for some, what in zip(nodes, ("request", "neighbours", "order"), strict=True):
+            order = torch.randperm(len(some), generator=retained.generator(self.name, what))
+            sets.append(some[order.to(some.device)].tensor_split(-(-len(some) // size)) if len(some) else [])
         ((_, logits),) = network.answers([former])
         losses = functional.cross_entropy(logits, former.y, reduction="none", ignore_index=-1)
         of_forget, of_near, of_all = (importance(losses, each, network.parameters()) if each else [] for each in sets)
