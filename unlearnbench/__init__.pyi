@@ -1,4 +1,5 @@
 from . import seeds as seeds
+from .api.audit import audit as audit
 from .api.method import Method as Method
 from .api.method import method as method
 from .api.restart import load_method as load_method

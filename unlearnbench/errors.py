@@ -52,6 +52,10 @@ class DataError(UsageError):
     """A dataset is missing, damaged or breaks a rule on entry."""
 
 
+class BrokenContractError(Exception):
+    """A component returned something that violates its interface: an error of its code, not of its user."""
+
+
 class MissingDataError(DataError):
     """A dataset's files are not here and cannot be had."""
 

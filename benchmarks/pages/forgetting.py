@@ -141,8 +141,7 @@ def _recognised(row: Row) -> str:
     value, low, high = (number(row, f"membership_tpr{end}") for end in ("", "_low", "_high"))
     if value is None:
         return _unknown(row, "membership_tpr")
-    # A share: an interval of means may reach below none and above all.
-    between = "" if low is None or high is None else f" ({100 * max(low, 0):.1f} to {100 * min(high, 1):.1f})"
+    between = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
     return f"{100 * value:.1f}{between}{_of(row, 'membership_tpr_n')}"
 
 

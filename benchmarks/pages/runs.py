@@ -149,7 +149,7 @@ def cost(evidence: Evidence) -> list[str]:
             ratios = {row["deletions"]: row["ratio"] for row in of_graph if method_of(row) == method}
             even = break_even(seconds[method], reference)
             cells = [fixed(ratios.get(count), 2) for count in counts]
-            lines.append([f"{name}, {method}", *cells, "never" if even is None else shown_even(even)])
+            lines.append([f"{name}, {method}", *cells, shown_even(even)])
     first, *others = counts
     head = ["time relative to Retrain", f"{first} deletion", *map(str, others), "Retrain is as fast from"]
     return table(head, lines)

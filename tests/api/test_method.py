@@ -194,6 +194,8 @@ def test_calls_that_cannot_be_served_say_why() -> None:
         ([7], "Node 7 is not in the graph"),
         ([], "No node is named"),
         ([0.5], "does not list ids"),
+        (task.full_graph.ids < 9, "A mask does not name nodes"),
+        ([True], "A mask does not name nodes"),
         ([train[0], train[0]], "twice"),
         (train, "leaves none"),
     ):

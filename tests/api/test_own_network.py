@@ -112,11 +112,21 @@ def test_a_trained_network_goes_in_and_one_without_the_nodes_comes_out(bracket: 
 def test_nothing_is_certified_of_what_was_trained_elsewhere() -> None:
     net = Net()
     method = unlearnbench.method("idea[epsilon=1]")
-    method.adopt(net, task_of(net))
+    task = task_of(net)
+    method.adopt(trained(net, task), task)
     assert (method.unlearner.claim, method.claim) == (Claim.CERTIFIED, Claim.APPROXIMATE)
     assert "adopted" in method.state().cell
 
 
+def test_a_network_that_was_not_trained_is_a_warning() -> None:
+    net = Net()
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    with pytest.warns(UserWarning, match=r"adopt: 13 of 28 training nodes are classified rightly, no more than the"):
+        unlearnbench.method("megu[epochs=1]").adopt(net, task_of(net))
+
+
+@pytest.mark.filterwarnings("ignore:adopt")
 def test_what_a_network_lacks_is_named_first() -> None:
     wrong: list[tuple[Any, str]] = [
         (Net(classes=3), r"outputs \[28, 3\] for 28 nodes"),
@@ -138,6 +148,7 @@ def test_what_a_network_lacks_is_named_first() -> None:
         ("gnndelete", net, task, "gnndelete cannot be used with the model 'own-net'"),
         ("gif", net, task_of("gcn"), "model is gcn, not this network"),
         ("gif", Bare(), task, "has other parameters than own-net"),
+        ("gif", net.state_dict(), task, "given a OrderedDict, no torch.nn.Module"),
         ("gif", detached, task_of(detached), "cannot be differentiated twice"),
         ("megu", detached, task_of(detached), "cannot be differentiated:"),
     ):

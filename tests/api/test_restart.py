@@ -89,6 +89,17 @@ def test_requests_go_on_with_the_same_bits(bracket: str, tmp_path: Path) -> None
         assert_same(unlearnbench.load_method(tmp_path / "3.pt", without(retained, third)), method)
 
 
+def test_a_network_that_the_file_does_not_belong_to_is_named(tmp_path: Path) -> None:
+    from torch_geometric.nn import GCN
+
+    method = unlearnbench.method("retrain")
+    method.fit(unlearnbench.task_from_data(data(), model=GCN(4, 4, 2, 2), epochs=1))
+    method.save(tmp_path / "net.pt")
+    other = GCN(4, 6, 2, 2)
+    with pytest.raises(UsageError, match=r"(?s)cell.model.source is.*Name the network, model=net, with the layers"):
+        unlearnbench.load_method(tmp_path / "net.pt", data(), model=other)
+
+
 def test_edges_own_masks_and_files_go_on_too(tmp_path: Path) -> None:
     part = torch.arange(40) % 4
     masks = {"train_mask": part < 2, "val_mask": part == 2, "test_mask": part == 3}

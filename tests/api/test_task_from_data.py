@@ -22,6 +22,10 @@ EDGES = user_graph()["edge_index"]
     [
         ({"edge_weight": torch.ones(EDGES.shape[1])}, r"ignored: edge_weight \(weighted=True uses it\)\. A dictionary"),
         ({"edge_attr": torch.ones(EDGES.shape[1], 2)}, r"ignored: edge_attr\."),
+        (
+            {"edge_index": torch.cat([EDGES, EDGES[:, :2]], dim=1)},
+            "2 edges repeat others and count again; undirected=True",
+        ),
         ({"edge_index": EDGES[:, EDGES[0] < EDGES[1]]}, "used as directed; undirected=True adds it"),
         ({"y": user_graph()["y"].float()}, "labels are float32"),
         ({"train_mask": torch.arange(40) < 20, "test_mask": torch.arange(40) >= 20}, "no validation nodes"),
@@ -46,6 +50,16 @@ def test_usual_data_and_data_made_undirected_need_no_warning() -> None:
         warnings.simplefilter("error")
         unlearnbench.task_from_data(Data(**user_graph(), num_nodes=40), epochs=1)
         unlearnbench.task_from_data(user_graph(edge_index=EDGES[:, EDGES[0] < EDGES[1]]), undirected=True, epochs=1)
+
+
+def test_a_task_is_described_in_a_line_and_takes_a_device_of_torch() -> None:
+    task = unlearnbench.task_from_data(user_graph(), epochs=1, device=torch.device("cpu"))
+    train, features = len(task.split.train), task.graph.num_features
+    assert (
+        repr(task) == f"OwnTask({train} of 40 nodes train, {features} features, 2 classes, model gcn, inductive, cpu)"
+    )
+    edges = f"{train} nodes, {task.graph.num_edges} directed edges"
+    assert repr(task.graph) == f"Graph({edges}, {features} features, 2 classes)"
 
 
 def test_weights_are_used_where_that_is_asked_for(tmp_path: Path) -> None:

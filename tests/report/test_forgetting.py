@@ -52,6 +52,14 @@ def test_repetitions_are_averaged_with_students_interval_and_a_cell_of_two_machi
     assert found["leakage_auc_n"] == 3
 
 
+def test_an_interval_does_not_go_beyond_what_the_measure_can_be() -> None:
+    values = [leakage(repetition=r, value=value) for r, value in enumerate((0.6, 0.9, 0.9))]
+    # Student's interval would end at 1.23.
+    assert row(*values)["leakage_auc_high"] == 1
+    low = [leakage(repetition=r, value=value) for r, value in enumerate((0.01, 0.02, 0.3))]
+    assert row(*low)["leakage_auc_low"] == 0
+
+
 def test_what_is_missing_is_empty_and_what_is_no_evidence_is_no_number() -> None:
     unsure = row(leakage(value=0.9, state="cannot tell"))
     assert (unsure["shown"], unsure["leakage_auc"], unsure["leakage_auc_n"]) == ("cannot tell", None, 0)

@@ -132,13 +132,19 @@ def test_notes_stand_once_below_the_last_table_with_the_numbers_of_theirs() -> N
     )
     lines = render(tables, short=True).splitlines()
     assert [line for line in lines if line.endswith("Caption.")] == [f"[{n}] Caption." for n in (1, 2, 3)]
-    assert lines[-5:] == ["of both", "[1] of the first", "[2] half", "1 more notes: --notes", "Made by: it"]
+    assert lines[-5:] == [
+        "of both",
+        "[1] of the first",
+        "[2] half",
+        "1 more note: add --notes to the command below.",
+        "Made by: it",
+    ]
     assert render(tables[:1]).splitlines()[0] == "Caption."
 
 
 def test_of_many_short_notes_the_first_are_shown_and_the_others_counted() -> None:
     lines = render([sample_table(*(f"note {n}" for n in range(MOST_NOTES + 5)))], short=True).splitlines()
-    assert lines[-2:] == [f"note {MOST_NOTES - 1}", "5 more notes: --notes"]
+    assert lines[-2:] == [f"note {MOST_NOTES - 1}", "5 more notes: add --notes to the command below."]
 
 
 def test_long_notes_are_cut_to_their_first_clause() -> None:

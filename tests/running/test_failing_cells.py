@@ -29,6 +29,7 @@ WRONG = {
     "classes": ("error", "predict() gave a tensor [10, 6], expected [10, 3]"),
     "nothing": ("error", "predict() gave a NoneType"),
     "whole": ("error", "predict() gave torch.int64"),
+    "probabilities": ("error", "no log-probabilities: of one the probabilities sum to"),
     "elsewhere": ("error", "predict() gave a tensor on meta, expected cpu"),
     "state-elsewhere": ("error", "state() has 'members/000/weight' on meta, expected cpu"),
     "no-state": ("error", "state() has 'weight': a float"),
@@ -39,9 +40,9 @@ WRONG = {
     "writes-unseen": ("refused", "changed the retained graph in place"),
     "writes-targets": ("refused", "changed the targets of the test query in place"),
     "writes-request": ("refused", "changed the ids of the request in place"),
-    "draws": ("ok", "The method changed the global random numbers of torch: it is put back."),
+    "draws": ("ok", "The method changed the global random numbers of torch, now put back."),
     "seeds": ("ok", "The method changed the global random numbers of NumPy"),
-    "settings": ("ok", "The method changed the current folder: it is put back."),
+    "settings": ("ok", "The method changed the current folder, now put back."),
     "prints": ("ok", ""),
 }
 FORKING = {"forks": ("ok", ""), "leaves": ("ok", "The method left 1 processes running")}
@@ -128,7 +129,7 @@ class Holding(unlearnbench.Unlearner):
         raise self.error
 
     def predict(self, query: Any) -> torch.Tensor:
-        return torch.zeros(len(query.targets), query.graph.num_classes)
+        return torch.zeros(len(query.targets), query.graph.num_classes).log_softmax(dim=1)
 
     def state(self) -> dict[str, torch.Tensor]:
         return {"members/000/large": self.large}

@@ -48,6 +48,13 @@ class Whole(Steady):
         return super().predict(query).long()
 
 
+class Probabilities(Steady):
+    name = "probabilities"
+
+    def predict(self, query):
+        return super().predict(query).exp()
+
+
 class Elsewhere(Steady):
     name = "elsewhere"
 

@@ -140,6 +140,15 @@ class NormalisesOverNodes(Wrong, Aggregator):
         return torch.log_softmax(logits - logits.mean(dim=0), dim=1)
 
 
+class DividesByZero(Wrong, Aggregator):
+    """Answers what is not a number, each time the same."""
+
+    name = "divides-by-zero"
+
+    def combine(self, members):
+        return torch.log_softmax(members.logits[members.voting].mean(dim=0), dim=1) * torch.nan
+
+
 class GoesOnLearning(Wrong, Aggregator):
     """Starts its second fit where the first one ended."""
 
@@ -493,6 +502,7 @@ FAULTS = {
     ("aggregator", DividesBySize): (["empty-shards"], "crashes: ZeroDivisionError.*wrong_plugins.py, in "),
     ("aggregator", HearsTheDead): (["empty-shards"], "A retired member still counts"),
     ("aggregator", NormalisesOverNodes): (["row-by-row"], "A row depends on other rows"),
+    ("aggregator", DividesByZero): (["answers", "more-shards-than-nodes"], "values that are not finite"),
     ("aggregator", GoesOnLearning): (["from-scratch"], "A second fit\\(\\) differs from the first: bias"),
     ("unlearner", IgnoresTheRequest): (["heeds-the-request"], "It ignores the request: it claims approximate"),
     ("unlearner", GivesNaN): (["answers"], "isolated nodes.*values that are not finite"),

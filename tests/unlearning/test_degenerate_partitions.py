@@ -139,10 +139,10 @@ def test_a_partitioner_that_leaves_a_shard_empty_costs_its_own_cell_alone(
     )
     methods = "sharded[num_shards=3,partitioner=lazy],steady"
     told = command("run", "-m", methods, *ONCE, "--out", str(tmp_path / "out"))
-    assert told.code == 0
-    assert "3 cells: 2 ok, 0 failed, 1 refused, 0 diverged" in told.err
+    assert told.code == 1
+    assert "3 cells: 2 ok, 1 failed, 0 refused, 0 diverged" in told.err
     assert "Partitioner lazy left shard 2 empty" in told.err
     records = records_of(tmp_path / "out")
-    assert records["sharded", 0].status == "refused"
+    assert records["sharded", 0].status == "error"
     assert records["sharded", 0].metrics == {}
     assert records["steady", 0].status == "ok"

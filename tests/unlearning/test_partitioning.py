@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlearnbench.errors import RefusedError, UsageError
+from unlearnbench.errors import BrokenContractError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.registry.loading import load_catalogue
 from unlearnbench.registry.resolve import resolve
@@ -118,7 +118,7 @@ class Odd(Partitioner):
     ],
 )
 def test_a_partitioner_that_breaks_its_contract_is_named(result, message):
-    with pytest.raises(RefusedError, match=message) as error:
+    with pytest.raises(BrokenContractError, match=message) as error:
         checked_partition(Odd(result), toy_task(), 3)
     assert "odd" in str(error.value)
 

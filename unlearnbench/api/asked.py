@@ -88,7 +88,12 @@ def ids_of(values: Iterable[int] | Tensor) -> Tensor:
         UsageError: Anything else is listed, or nothing.
     """
     try:
-        listed = [operator.index(value) for value in (values.tolist() if isinstance(values, Tensor) else values)]
+        given = values.tolist() if isinstance(values, Tensor) else list(values)
+        if any(isinstance(value, bool) for value in given):
+            raise UsageError(
+                "A mask does not name nodes.", "Give ids; of data without `ids`: mask.nonzero().flatten()."
+            )
+        listed = [operator.index(value) for value in given]
     except TypeError:
         raise UsageError(f"{values!r} does not list ids of nodes.", "Give whole numbers: [3, 7].") from None
     if not listed:

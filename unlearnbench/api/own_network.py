@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -90,8 +91,8 @@ def model_of(thing: Any) -> type[OwnNetwork]:
     return type("OwnNetwork", (OwnNetwork,), members)
 
 
-def check_outputs(module: nn.Module, graph: Graph) -> None:
-    """Check that a network outputs a row of finite logits, or log-probabilities, per node.
+def check_outputs(module: nn.Module, graph: Graph) -> Tensor:
+    """Return what a network outputs, checked to be a row of finite logits, or log-probabilities, per node.
 
     Raises:
         UsageError: It does not; says what it outputs and what is right.
@@ -115,6 +116,7 @@ def check_outputs(module: nn.Module, graph: Graph) -> None:
         raise UsageError(f"{name} outputs numbers that are no finite logits.", wanted)
     if bool((rows >= 0).all()) and torch.allclose(rows.sum(dim=1), torch.ones_like(rows[:, 0]), atol=1e-4):
         raise UsageError(f"{name} outputs probabilities.", f"{wanted} Leave the last softmax out, or use log_softmax.")
+    return rows
 
 
 def _takes_weights(module: nn.Module) -> bool:
@@ -134,6 +136,11 @@ def adopted_weights(module: nn.Module, task: Task) -> dict[str, Tensor]:
     Raises:
         UsageError: The task's model is another network, or it does not output logits.
     """
+    if not isinstance(module, nn.Module):
+        raise UsageError(
+            f"adopt() was given a {type(module).__name__}, no torch.nn.Module.",
+            "Load parameters first: module.load_state_dict(...).",
+        )
     if not issubclass(task.model.cls, OwnNetwork):
         raise UsageError(
             f"The task's model is {task.model.label}, not this network.", "task_from_data(data, model=module)."
@@ -145,7 +152,14 @@ def adopted_weights(module: nn.Module, task: Task) -> dict[str, Tensor]:
             f"This {type(module).__name__} has other parameters than {task.model.label} of the task.",
             "Make the task with this network: task_from_data(data, model=module).",
         )
-    check_outputs(module, task.graph)
+    labels = task.graph.y
+    right = int((check_outputs(module, task.graph).argmax(dim=1).to(labels.device) == labels).sum())
+    if right <= int(labels.bincount().max()):
+        warnings.warn(
+            f"adopt: {right} of {len(labels)} training nodes are classified rightly, no more than the largest class"
+            ' has. Is the network trained on this task? warnings.filterwarnings("ignore", "adopt") silences this.',
+            stacklevel=3,
+        )
     return {f"members/000/net.{name}": value.detach().to(task.device).clone() for name, value in given.items()}
 
 

@@ -11,10 +11,12 @@ import torch
 from unlearnbench.api.method import Method, data_digest
 from unlearnbench.api.session import name_of
 from unlearnbench.api.task_from_data import OwnTask
+from unlearnbench.component import canonical_json
 from unlearnbench.datasets.base import load_graph
 from unlearnbench.datasets.own.file import File
 from unlearnbench.errors import UsageError
 from unlearnbench.graph import Graph
+from unlearnbench.hookspecs import SESSION
 from unlearnbench.measure.digests import changed_names, digests
 from unlearnbench.protocol import Forget, Request, protocol
 from unlearnbench.records.states import State, load_state
@@ -24,6 +26,11 @@ from unlearnbench.running.cell import Cell
 from unlearnbench.running.cell_codec import cell_of_canonical, check_same_versions
 from unlearnbench.running.device import choose_device
 from unlearnbench.task import surroundings
+
+_OF_SESSION = (
+    "Name the network, model=net, with the layers and the code that it had; register classes first. The command"
+    " `forget` knows installed components alone."
+)
 
 
 def load_method(path: str | Path, data: Any, *, model: Any = None) -> Method:
@@ -53,7 +60,8 @@ def load_method(path: str | Path, data: Any, *, model: Any = None) -> Method:
         for part in ("model", "method"):
             check_same_versions({part: state.cell[part]}, {part: cell.canonical()[part]})
     except UsageError as error:
-        raise UsageError(f"{path} cannot be used here: {error.message}", error.hint) from None
+        hint = _OF_SESSION if SESSION in canonical_json(state.cell) else error.hint
+        raise UsageError(f"{path} cannot be used here: {error.message}", hint) from None
     check_requirements([cell.model, cell.method])
     graph = _read(data, cell)
     digest = data_digest(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,9 @@ from unlearnbench.api.session import names_of
 from unlearnbench.records.record import Record
 from unlearnbench.registry.loading import load_and_report
 from unlearnbench.running.config import make_configs
-from unlearnbench.running.execute import execute
+from unlearnbench.running.execute import Compute, execute
 from unlearnbench.running.lookup import Assumption
-from unlearnbench.running.plan import make_plan, take_shard
+from unlearnbench.running.plan import Plan, make_plan, take_shard
 from unlearnbench.running.progress import execute_with_progress, is_notebook
 
 
@@ -49,17 +49,32 @@ def run(
         UsageError: The request cannot be carried out; nothing was started.
         WriteError: A record cannot be written.
     """
-    kinds = {"methods": "unlearner", "datasets": "dataset", "models": "model"}
-    given = {"methods": methods, **settings}
-    named = {key: names_of(value, kinds[key]) if key in kinds else value for key, value in given.items()}
-    configs = make_configs(named, "unlearnbench.run")
+    configs = make_configs(named({"methods": methods, **settings}), "unlearnbench.run")
     first = configs[0]
     plan = take_shard(make_plan(configs, load_and_report(first.disable_plugins)), first.shard)
+    plan = replace(plan, on_record=on_record or plan.on_record)
+    return computed(plan, watched(on_phase, on_epoch, first), progress, "unlearnbench.run")
+
+
+def named(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the names of classes, networks and data of the session in place of these."""
+    kinds = {"methods": "unlearner", "datasets": "dataset", "models": "model"}
+    names = {key: names_of(value, kinds[key]) if key in kinds else value for key, value in settings.items()}
+    return {**names, "device": str(names["device"])} if "device" in names else names
+
+
+def computed(plan: Plan, compute: Compute, progress: bool | None, caller: str) -> list[Record]:
+    """Compute a plan, after a warning for each thing of a graph that is ignored or assumed.
+
+    Args:
+        plan: What to compute.
+        compute: Makes a record.
+        progress: Whether to show how far it is; None: only in a notebook.
+        caller: The function that the user called.
+    """
     for notice in plan.notices:
         if isinstance(notice, Assumption):
-            silence = 'warnings.filterwarnings("ignore", "unlearnbench.run") silences this.'
-            warnings.warn(f"unlearnbench.run: {notice} {silence}", stacklevel=2)
+            silence = f'warnings.filterwarnings("ignore", "{caller}") silences this.'
+            warnings.warn(f"{caller}: {notice} {silence}", stacklevel=3)
     shown = is_notebook() if progress is None else progress
-    compute = watched(on_phase, on_epoch, first)
-    plan = replace(plan, on_record=on_record or plan.on_record)
     return execute_with_progress(plan, compute) if shown else execute(plan, compute=compute)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from unlearnbench.api.own_network import OwnNetwork, check_outputs
@@ -32,7 +33,7 @@ from unlearnbench.task import Task, surroundings
 _SILENCE = 'warnings.filterwarnings("ignore", "task_from_data") silences this.'
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OwnTask(Task):
     """A task made from the user's own graph, with what `Method` needs and an unlearner never sees.
 
@@ -49,6 +50,11 @@ class OwnTask(Task):
     dataset: Spec = field(repr=False)
     base_seed: int
     repetition: int
+
+    def __repr__(self) -> str:
+        nodes = f"{self.graph.num_nodes} of {self.full_graph.num_nodes} nodes train"
+        sizes = f"{self.graph.num_features} features, {self.graph.num_classes} classes"
+        return f"OwnTask({nodes}, {sizes}, model {self.model.label}, {self.setting}, {self.device})"
 
     @property
     def setting(self) -> Setting:
@@ -78,7 +84,7 @@ def task_from_data(
     features: Features = "given",
     undirected: bool = False,
     weighted: bool = False,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     setting: Setting = "inductive",
 ) -> OwnTask:
     """Make a task from your own graph, outside any benchmark; fit `unlearnbench.method` to it.
@@ -116,7 +122,7 @@ def task_from_data(
         "models": [name_of(model, "model")],
         "seeds": [repetition],
         "split": split,
-        "device": device,
+        "device": str(device),
         "epochs": epochs,
         "setting": setting,
     }
@@ -169,5 +175,8 @@ def _assumptions(reader: File, graph: Graph) -> Iterator[str]:
     for note in reader.notes:
         told, is_left_out = note.replace("=true", "=True"), note.startswith("ignored")
         yield f"{told} {'A dictionary of the tensors to be used leaves nothing out; ' if is_left_out else ''}{_SILENCE}"
-    if edge_statistics(graph)["directed"]:
+    kinds = edge_statistics(graph)
+    if kinds["duplicates"]:
+        yield f"{kinds['duplicates']} edges repeat others and count again; undirected=True drops them. {_SILENCE}"
+    if kinds["directed"]:
         yield f"{ONE_WAY.replace('=true', '=True')} {_SILENCE}"

@@ -9,13 +9,12 @@ import click
 from unlearnbench.cli import options
 from unlearnbench.cli.grid import grid, settings
 from unlearnbench.registry.brackets import split_names
-
-DEFAULTS = {"repetitions": 1, "forget_ratio": 0.05}
+from unlearnbench.running.options import AUDIT_DEFAULTS
 
 
 @click.command("audit", cls=options.Command, short_help="Ask whether forgotten data is really gone.")
 @click.argument("audits", metavar="NAMES")
-@grid(**DEFAULTS)
+@grid(**AUDIT_DEFAULTS)
 @click.option("--no-estimate", is_flag=True, help="Do not time each method once to say how long it will take.")
 @click.option("--strict", is_flag=True, help="End with exit code 1 if the claim of a method does not hold.")
 def command(
@@ -41,6 +40,6 @@ def command(
     """  # noqa: D301
     from unlearnbench.cli.running import audit_with_progress
 
-    config = settings(given, DEFAULTS)
+    config = settings(given, AUDIT_DEFAULTS)
     names = split_names([audits])
     return audit_with_progress(config, names, dry_run, tolerate_failures, not no_estimate, as_json, strict)

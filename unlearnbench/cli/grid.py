@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -12,7 +12,7 @@ import click
 from unlearnbench.cli import options
 from unlearnbench.errors import UsageError
 from unlearnbench.registry.brackets import split_names
-from unlearnbench.running.options import OPTIONS, Flag, option_default, option_types
+from unlearnbench.running.options import ALTERNATIVES, OPTIONS, Flag, option_default, option_types, with_defaults
 
 if TYPE_CHECKING:
     from unlearnbench.running.config import RunConfig
@@ -21,8 +21,6 @@ Command = Callable[..., Any]
 NAMES = {"methods", "datasets", "models"}
 # Readers of options that may be repeated.
 LISTS = {"integers", "shares", "texts", "assignments"}
-# Settings that say the same thing in different ways: an option replaces what the run file says of any of them.
-ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
 
 
 def grid(**defaults: Any) -> Callable[[Command], Command]:
@@ -101,7 +99,7 @@ def _shown(name: str, flag: Flag, kind: Any, defaults: dict[str, Any]) -> str:
     return f"  [default: {text}]"
 
 
-def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> RunConfig:
+def settings(given: dict[str, Any], defaults: Mapping[str, Any] | None = None) -> RunConfig:
     """Make the settings of a grid from the options given, the run file they name, and a command's own defaults.
 
     Raises:
@@ -109,12 +107,7 @@ def settings(given: dict[str, Any], defaults: dict[str, Any] | None = None) -> R
     """
     from unlearnbench.running.config import make_config
 
-    values = given_values(given)
-    for key, value in (defaults or {}).items():
-        group = next((group for group in ALTERNATIVES if key in group), {key})
-        if not group & values.keys() and not (key == "forget_ratio" and values.get("protocol") == "poison"):
-            values[key] = value
-    return make_config(values, "The command line")
+    return make_config(with_defaults(given_values(given), defaults or {}), "The command line")
 
 
 def given_values(given: dict[str, Any]) -> dict[str, Any]:
@@ -140,6 +133,7 @@ def given_values(given: dict[str, Any]) -> dict[str, Any]:
     if file is not None:
         values = read_run_file(file)
         make_configs(values, f"Run file {file}")
+        # An option replaces what the run file says of the same thing in any way.
         replaced = {key for group in ALTERNATIVES if group & options_given.keys() for key in group}
         values = {key: value for key, value in values.items() if key not in replaced}
     values |= options_given

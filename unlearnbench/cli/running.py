@@ -312,7 +312,7 @@ def audit_with_progress(
             lambda name: resolve(catalogue, "unlearner", name),
             lambda what: print(f"timing one run: {what}", file=sys.stderr),
         )
-        print(f"about {_duration(sum(seconds.values()))} to go, rather less than more.", file=sys.stderr)
+        print(f"about {_duration(sum(seconds.values()))} to go.", file=sys.stderr)
         if config.jobs > 1:
             start_longest_first(plan, seconds)
     records = _compute(plan, Audit.auditor(catalogue))

@@ -25,7 +25,9 @@ def checked_graph(graph: Graph, name: str) -> Graph:
     n = graph.num_nodes
     if n == 0:
         raise DataError(f"Dataset {name}: the graph has no nodes.", "Give it some.")
-    if graph.x.dim() != 2 or graph.x.shape[0] != n or graph.x.shape[1] == 0:
+    if graph.x.dim() == 2 and graph.x.shape[0] != n:
+        raise DataError(f"Dataset {name}: {len(graph.x)} rows of features for {n} nodes.", "Give one row per node.")
+    if graph.x.dim() != 2 or graph.x.shape[1] == 0:
         raise DataError(
             f"Dataset {name}: features have shape {list(graph.x.shape)}, expected [{n}, at least 1].",
             "Give every node at least one feature (its degree, or a constant).",

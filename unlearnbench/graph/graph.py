@@ -18,7 +18,7 @@ from unlearnbench.graph.sparse_features import SparseRows, compressed, is_sparse
 from unlearnbench.graph.split import Split
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A graph with node labels: positions within, permanent ids to the outside.
 
@@ -51,6 +51,10 @@ class Graph:
         edges, weight = self.__dict__["edge_index"], self.__dict__["edge_weight"]
         if weight is not None and weight.shape != edges.shape[1:]:
             raise ValueError(f"{list(weight.shape)} edge weights for {edges.shape[1]} edges.")
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_nodes} nodes, {self.num_edges} directed edges, {self.num_features} features"
+        return f"Graph({sizes}, {self.num_classes} classes)"
 
     @property
     def num_nodes(self) -> int:

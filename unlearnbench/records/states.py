@@ -99,7 +99,10 @@ def load_state(path: str | Path) -> State:
     path = Path(path)
     try:
         if not path.is_file():
-            raise UsageError(f"{path} does not exist.", "Name a file DIR/KEY.pt of run --save-state DIR.")
+            raise UsageError(
+                f"{path} does not exist.",
+                "Name a file that `Method.save` wrote, or DIR/KEY.pt of run --save-state DIR.",
+            )
         wrong = wrong_checksum(path)
         if wrong is not None:
             raise UsageError(f"{path} is damaged: {wrong} in it has another checksum.", _AGAIN)

@@ -8,18 +8,17 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from unlearnbench.errors import RefusedError
+from unlearnbench.errors import BrokenContractError, RefusedError
 from unlearnbench.graph import Graph
 from unlearnbench.graph.digest import update
 from unlearnbench.task import Query
 
-
-class BrokenContractError(Exception):
-    """A method returned something that violates its interface."""
+# How far the logarithm of a row's sum may be from 0.
+_SLACK = 1e-3
 
 
 def check_predictions(answer: object, query: Query) -> Tensor:
-    """Check that `predict` returned floating point [len(query.targets), C] on the query's device.
+    """Check that `predict` returned log-probabilities, floating point [len(query.targets), C], on the query's device.
 
     Raises:
         BrokenContractError: It did not.
@@ -33,7 +32,16 @@ def check_predictions(answer: object, query: Query) -> Tensor:
         raise BrokenContractError(f"predict() gave {answer.dtype}, expected log-probabilities in floating point.")
     if answer.device != query.targets.device:
         raise BrokenContractError(f"predict() gave a tensor on {answer.device}, expected {query.targets.device}.")
-    return answer.detach()
+    answer = answer.detach()
+    totals = answer.double().logsumexp(dim=1)
+    # Rows that are not finite are another matter: the cell has diverged.
+    wrong = totals[totals.isfinite() & (totals.abs() > _SLACK)]
+    if len(wrong):
+        raise BrokenContractError(
+            f"predict() gave rows that are no log-probabilities: of one the probabilities sum to"
+            f" {float(wrong[0].exp()):.3g}. Return log_softmax."
+        )
+    return answer
 
 
 def check_state(state: object, device: torch.device) -> Mapping[str, Tensor]:

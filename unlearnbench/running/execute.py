@@ -15,6 +15,7 @@ from torch import Tensor
 from unlearnbench import messages
 from unlearnbench.component import canonical_json
 from unlearnbench.graph import Graph, Split
+from unlearnbench.hookspecs import SESSION
 from unlearnbench.records.record import DamagedRecordError, Record
 from unlearnbench.records.states import State
 from unlearnbench.records.states import save_state as write_state
@@ -27,7 +28,7 @@ from unlearnbench.running.cell import Cell
 from unlearnbench.running.outcome import Arrays, RunContext
 from unlearnbench.running.plan import Plan, Progress, state_path
 from unlearnbench.running.process_guard import guarded_process
-from unlearnbench.running.runner import run_cell, warm_up
+from unlearnbench.running.runner import WARM_UP_SIZES, run_cell, warm_up
 
 Compute = Callable[[Cell, Graph, RunContext], tuple[Record, Arrays, Mapping[str, Tensor]]]
 
@@ -103,18 +104,21 @@ def _run_here(plan: Plan, on_progress: Callable[[Progress], None], compute: Comp
             kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
             if kind not in warmed:
                 warmed.add(kind)
-                prepare(cell, context)
+                graph = plan.graphs[cell.dataset_label]
+                # A network of the session may have layers for one number of features and classes alone.
+                fixed = SESSION in cell.model.distributions()
+                prepare(cell, context, (graph.num_features, graph.num_classes) if fixed else WARM_UP_SIZES)
             graph = plan.graphs[cell.dataset_label]
             record = do_cell(cell, graph, context, plan.store, plan.save_state, compute, plan.config.keeps_records)
             on_progress(Progress(cell, number, total, record))
             yield record
 
 
-def prepare(cell: Cell, context: RunContext) -> None:
+def prepare(cell: Cell, context: RunContext, sizes: tuple[int, int] = WARM_UP_SIZES) -> None:
     """Warm a method and a model up; a failure is reported, and left to the cell itself."""
     try:
         with guarded_process(0, context.device, context.deterministic):
-            warm_up(cell, context.device)
+            warm_up(cell, context.device, sizes)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the cell itself will fail the same way, and its record says how

@@ -21,6 +21,12 @@ MAX_STREAM = 10_000
 # Each grid is held in memory and looked up cell by cell; the largest published comparison has some thousand cells.
 MAX_CELLS = 100_000
 
+ALTERNATIVES = ({"forget_ratio", "forget_count", "forget"}, {"repetitions", "seeds"})
+"""Settings that say the same thing in different ways."""
+
+AUDIT_DEFAULTS: Mapping[str, Any] = {"repetitions": 1, "forget_ratio": 0.05}
+"""The defaults of audits, where they are not those of runs."""
+
 TUNED = "tuned"
 """The protocol whose methods have the values that `unlearnbench tune` chose."""
 
@@ -203,6 +209,16 @@ OPTIONS: Mapping[str, Flag] = {each.name: each.metadata["flag"] for each in fiel
 def option_types() -> dict[str, Any]:
     """Return the type of each option, limits included."""
     return get_type_hints(RunOptions, include_extras=True)
+
+
+def with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Add defaults for what no value says, in this way or another."""
+    filled = dict(values)
+    for key, value in defaults.items():
+        group = next((group for group in ALTERNATIVES if key in group), {key})
+        if not group & values.keys() and not (key == "forget_ratio" and values.get("protocol") == "poison"):
+            filled[key] = value
+    return filled
 
 
 def option_default(name: str) -> Any:

@@ -44,7 +44,7 @@ def guarded_process(key: int, device: torch.device, deterministic: bool = False)
             if os.getpid() != own:
                 os._exit(STRAY_COPY)
             after = _snapshot(device)
-            changed += [f"The method changed {what}: it is put back." for what in before if before[what] != after[what]]
+            changed += [f"The method changed {what}, now put back." for what in before if before[what] != after[what]]
             left = _children() - children
             if left:
                 changed.append(f"The method left {len(left)} processes running: {', '.join(map(str, sorted(left)))}.")

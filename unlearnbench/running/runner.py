@@ -24,6 +24,9 @@ from unlearnbench.running.outcome import Arrays, Outcome, RunContext, measured
 from unlearnbench.task import Task, surroundings
 from unlearnbench.unlearning import Unlearner
 
+# Features and classes.
+WARM_UP_SIZES = (8, 3)
+
 
 def run_cell(cell: Cell, graph: Graph, context: RunContext) -> tuple[Record, Arrays, Mapping[str, Tensor]]:
     """Fit, forget, predict and score; any fault of the method becomes the record's status.
@@ -117,14 +120,20 @@ def _clean_answers(cell: Cell, data: protocol.RepetitionData, device: torch.devi
     return answers
 
 
-def warm_up(cell: Cell, device: torch.device) -> None:
-    """Run a method once, untimed, on a small graph, so that no cell is timed with start-up costs."""
+def warm_up(cell: Cell, device: torch.device, sizes: tuple[int, int] = WARM_UP_SIZES) -> None:
+    """Run a method once, untimed, on a small graph, so that no cell is timed with start-up costs.
+
+    Args:
+        cell: The method and the model.
+        device: Where to compute.
+        sizes: The graph's number of features and of classes.
+    """
     num_shards = getattr(cell.method.innermost().params, "num_shards", 1)
     rng = seeds.generator(0, "warm-up")
-    n, features = max(200, 4 * num_shards), 8
+    n, (features, classes) = max(200, 4 * num_shards), sizes
     edges = torch.randint(n, (2, 4 * n), generator=rng)
-    x, y = torch.randn(n, features, generator=rng), torch.arange(n) % 3
-    graph = Graph(x, y, torch.cat([edges, edges.flip(0)], dim=1), torch.arange(n), 3).to(device)
+    x, y = torch.randn(n, features, generator=rng), torch.arange(n) % classes
+    graph = Graph(x, y, torch.cat([edges, edges.flip(0)], dim=1), torch.arange(n), classes).to(device)
     task = Task(graph, cell.model, replace(cell.training, epochs=2), device, seed=0)
     request = Request(torch.arange(2, device=device))
     method: Unlearner = cell.method.build()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unlearnbench.component import Component
-from unlearnbench.errors import RefusedError, UsageError
+from unlearnbench.errors import BrokenContractError, RefusedError, UsageError
 from unlearnbench.graph import Graph
 from unlearnbench.task import Task
 
@@ -55,7 +55,7 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
 
     Raises:
         UsageError: More shards than nodes.
-        RefusedError: The result breaks the contract of `Partitioner.partition`.
+        BrokenContractError: The result breaks the contract of `Partitioner.partition`.
     """
     n = task.graph.num_nodes
     if not 1 <= num_shards <= n:
@@ -65,13 +65,15 @@ def checked_partition(partitioner: Partitioner, task: Task, num_shards: int) -> 
     shard = partitioner.partition(task, num_shards)
     name = partitioner.name
     if not isinstance(shard, Tensor) or shard.dtype != torch.int64 or shard.shape != (n,):
-        raise RefusedError(f"Partitioner {name} must return an int64 tensor of shape [{n}], got {_describe(shard)}.")
+        raise BrokenContractError(
+            f"Partitioner {name} must return an int64 tensor of shape [{n}], got {_describe(shard)}."
+        )
     invalid = shard[(shard < 0) | (shard >= num_shards)]
     if len(invalid):
-        raise RefusedError(f"Partitioner {name} returned shard {int(invalid[0])} of {num_shards}.")
+        raise BrokenContractError(f"Partitioner {name} returned shard {int(invalid[0])} of {num_shards}.")
     sizes = torch.bincount(shard, minlength=num_shards)
     if not partitioner.may_be_empty and int(sizes.min()) == 0:
-        raise RefusedError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
+        raise BrokenContractError(f"Partitioner {name} left shard {int(sizes.argmin())} empty.")
     return shard.to(task.device)
 
 

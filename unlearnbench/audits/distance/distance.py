@@ -196,7 +196,7 @@ class Distance(Audit):
             notes.append(f"Differs from its own pipeline without the request by {shown}; p after Holm's adjustment.")
         if comparisons[PRIMARY].state != VALID:
             notes.append(
-                "A model that was not told to forget cannot be told from a retrained one on the forgotten nodes:"
+                "On the forgotten nodes the untouched model cannot be distinguished from a retrained one:"
                 " take a larger request."
             )
         if RETRAIN in floors:

@@ -51,7 +51,7 @@ def by_distribution(trials: Trials, runs: int, permutations: int) -> tuple[str, 
         note=f"noop is rejected with p = {noop_p:.3g}; nearer than noop: p = {nearer:.3g}",
     )
     if effect is None:
-        return CANNOT_TELL, (score,), ["The untouched model cannot be told from a retrained one here."]
+        return CANNOT_TELL, (score,), ["Here the untouched model cannot be distinguished from a retrained one."]
     return (by_distance(effect) if nearer < LEVEL else NONE), (score,), []
 
 

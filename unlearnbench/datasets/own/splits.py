@@ -76,7 +76,7 @@ def own_split(masks: dict[str, Tensor], ids: Tensor, choice: int | Literal["fold
         raise UsageError(f"split {choice} was asked for, but there are no masks.", "Leave `split` out.")
     for name in ("train_mask", "test_mask"):
         if name not in masks:
-            raise DataError(f"{', '.join(masks)} without {name}.", "Give both masks, or use `split` folds.")
+            raise DataError(f"{', '.join(masks)} without {name}.", f"Add {name}, or use `split` folds.")
     masks = {**masks, "val_mask": masks.get("val_mask", torch.zeros_like(masks["test_mask"]))}
     columns = []
     for name in MASKS:

@@ -40,7 +40,7 @@ NOTES = re.compile(
             r"\((--jobs|--backend [a-z]+)\): it gives no times\.",
             rf"Load of the machine: watched for {_N} s, too short to tell\.",
             r"Load of the machine: the system does not show the use of its processors\.",
-            r"The method changed [A-Za-z' ]{1,60}: it is put back\.",
+            r"The method changed [A-Za-z' ]{1,60}(: it is|, now) put back\.",
             r"The method left [0-9]+ processes running: [0-9, ]+\.",
             rf"{_N} groups of members were trained by an earlier run that was ended in the middle, "
             r"and taken from there: it gives no times\.",

@@ -259,8 +259,9 @@ def place_name(part: pd.DataFrame) -> str:
 def provenance(part: pd.DataFrame) -> str:
     """Say where audits ran."""
     machines = ", ".join(sorted(set(part["machine"])))
-    repetitions = ", ".join(str(value) for value in sorted(set(part["repetition"])))
-    return f"Device {part.iloc[0]['device']}; machines: {machines}; repetitions: {repetitions}."
+    numbers = sorted(set(part["repetition"]))
+    repetitions = f"repetition{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    return f"Device {part.iloc[0]['device']}; machines: {machines}; {repetitions}."
 
 
 def raw(part: pd.DataFrame) -> pd.DataFrame:

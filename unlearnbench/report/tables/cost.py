@@ -250,7 +250,7 @@ def _threads(part: pd.DataFrame) -> str:
 def shown_even(value: float | None) -> str:
     """Return from how many deletions on Retrain is as fast, as tables write it."""
     if value is None:
-        return "none"
+        return "never"
     return "never faster" if value == 0 else f"{value:.0f}"
 
 

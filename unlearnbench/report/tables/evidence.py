@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from unlearnbench.report.tables.mean_scores import CANNOT_TELL, ENERGY, OWN, mea
 from unlearnbench.statistics import corrected_paired_t
 
 OLDER = "older attack"
+SHARE = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Evidence:
         where: The place of a score: the first that a record has.
         value: `value` or `effect`.
         older: Places of scores by an attack that was replaced.
+        limits: Least and greatest value of the measure; an interval does not go beyond.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Evidence:
     where: tuple[str, ...] = ()
     value: str = "value"
     older: tuple[str, ...] = ()
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
 
 DISTANCE = Evidence(
@@ -79,6 +83,7 @@ EVIDENCE = (
         "membership",
         "tpr",
         ("node and neighbours, 1% false alarms", "node, 1% false alarms"),
+        limits=SHARE,
     ),
     Evidence(
         "membership_epsilon",
@@ -88,6 +93,7 @@ EVIDENCE = (
         "membership",
         "epsilon",
         ("node and neighbours", "node"),
+        limits=(0.0, math.inf),
     ),
     Evidence(
         "relearning",
@@ -97,6 +103,7 @@ EVIDENCE = (
         "relearning",
         "relearning ratio",
         ("area",),
+        limits=(0.0, math.inf),
     ),
     Evidence(
         "leakage_auc",
@@ -107,6 +114,7 @@ EVIDENCE = (
         "auc",
         ("per target",),
         older=("independent seeds, calibrated", "independent seeds"),
+        limits=SHARE,
     ),
     Evidence(
         "leakage_tpr",
@@ -116,6 +124,7 @@ EVIDENCE = (
         "tpr",
         ("per target, 1% false alarms",),
         older=("independent seeds, calibrated, 1% false alarms", "independent seeds, 1% false alarms"),
+        limits=SHARE,
     ),
 )
 
@@ -237,7 +246,9 @@ def _mean(column: Evidence, rows: Sequence[Row]) -> tuple[float | None, float | 
     # Without an overlap of splits this is Student's interval of the mean.
     mean = corrected_paired_t([row[column.value] for row in rows], 0.0)
     if len(rows) != 1:
-        return mean.mean, mean.low, mean.high
+        ends = mean.low, mean.high
+        low, high = (None if end is None else min(max(end, column.limits[0]), column.limits[1]) for end in ends)
+        return mean.mean, low, high
     own = [None if pd.isna(end) else float(end) for end in (rows[0]["low"], rows[0]["high"])]
     return mean.mean, own[0], own[1]
 

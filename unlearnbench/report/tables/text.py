@@ -46,11 +46,15 @@ def text_of(tables: Sequence[Table], width: int | None = None, short: bool = Fal
     notes, commands = gathered(notes_of_tables, short)
     if short:
         left = len(gathered(notes_of_tables, False)[0]) - len(notes[:MOST_NOTES])
-        notes = notes[:MOST_NOTES] + ([f"{left} more notes: --notes"] if left > 0 else [])
+        notes = notes[:MOST_NOTES] + ([_more(left)] if left > 0 else [])
     parts += [paint(note if width is None else broken(note, width, "  "), "dim") for note in notes]
     # A command is copied from here, so it stays on one line.
     parts += [paint(command, "dim") for command in commands]
     return "\n".join([*parts, ""])
+
+
+def _more(count: int) -> str:
+    return f"{count} more note{'s' if count > 1 else ''}: add --notes to the command below."
 
 
 def _body(table: Table, width: int | None, paint: Paint) -> str:

@@ -189,8 +189,19 @@ def check_log_probabilities(value: Any, toy: Toy, call: str, count: int | None =
 
 
 def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> str:
-    """Describe the difference between two mappings of tensors, bit for bit; empty if they are equal."""
+    """Describe the difference between two mappings of tensors, bit for bit; empty if they are equal.
+
+    What is not a number equals itself here: that it is none is another rule's matter.
+    """
     if one.keys() != other.keys():
         return f"names {sorted(one.keys() ^ other.keys())[:3]} are in only one of the two"
-    unequal = [name for name, value in one.items() if not torch.equal(value, other[name])]
-    return f"{', '.join(unequal[:3])}{', ...' if len(unequal) > 3 else ''} differ" if unequal else ""
+    unequal = [name for name, value in one.items() if not _equal(value, other[name])]
+    shown = ", ".join([*unequal[:3], *(["..."] if len(unequal) > 3 else [])])
+    return f"{shown} differ{'s' if len(unequal) == 1 else ''}" if unequal else ""
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    if torch.equal(one, other):
+        return True
+    alike = one.shape == other.shape and one.dtype == other.dtype and one.is_floating_point()
+    return alike and torch.equal(one.isnan(), other.isnan()) and torch.equal(one.nan_to_num(), other.nan_to_num())
