@@ -134,22 +134,23 @@ def test_a_state_that_another_request_changed_meanwhile_is_not_written_over(
     command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, train = save_service()
-    from unlearnbench.api.certificate import Service
+    from unlearnbench.api import certificate
 
-    serve = Service.serve
+    serve = certificate.serve
 
-    def slowly(self: Service, *arguments: Any) -> None:
-        serve(self, *arguments)
+    def slowly(*arguments: Any) -> certificate.Served:
+        served = serve(*arguments)
         method.forget(train[1:2])
         method.save("s.pt")
+        return served
 
-    monkeypatch.setattr(Service, "serve", slowly)
+    monkeypatch.setattr(certificate, "serve", slowly)
     in_place = (*FILES[:4], "--out", "s.pt", *FILES[6:], "--forget", str(train[0]))
     ended = command("forget", *in_place)
     assert ended.code == 1
     assert "was changed while the request was served" in ended.err
     assert not Path("c.json").exists()
-    monkeypatch.setattr(Service, "serve", serve)
+    monkeypatch.setattr(certificate, "serve", serve)
     assert command("forget", *in_place).code == 0
     assert unlearnbench.load_state("s.pt").forgotten.tolist() == train[:2]
 

@@ -61,7 +61,7 @@ def command(
     """  # noqa: D301
     import torch
 
-    from unlearnbench.api.certificate import Service, check_free
+    from unlearnbench.api.certificate import check_free, serve
     from unlearnbench.cli.warned import warnings_as_lines
     from unlearnbench.registry.brackets import split_names
     from unlearnbench.registry.loading import load_catalogue
@@ -82,9 +82,8 @@ def command(
 
         specs, auditor = chosen_audits(split_names([audit]), catalogue), _auditor(catalogue)
     with warnings_as_lines():
-        service = Service(state, data)
-        service.serve(ids, kind, specs, auditor)
-        values = service.write(out, certificate, lambda values: json.dumps(values, indent=1) + "\n")
+        served = serve(state, data, ids, kind, specs, auditor)
+        values = served.write(out, certificate, lambda values: json.dumps(values, indent=1) + "\n")
     if as_json:
         print(json.dumps(values, indent=1))
     else:
@@ -97,7 +96,7 @@ def command(
             how = {True: "passed", False: "failed", None: "not checked"}[check["passed"]]
             print(f"{how}: {check['check']}: {check['detail']}")
         print(f"{out}\n{certificate}")
-    return EXIT_OK if service.passed else EXIT_FAILED_CELLS
+    return EXIT_OK if served.passed else EXIT_FAILED_CELLS
 
 
 def _auditor(catalogue: Any) -> Auditor:
