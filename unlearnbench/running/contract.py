@@ -35,7 +35,7 @@ def check_predictions(answer: object, query: Query) -> Tensor:
     answer = answer.detach()
     totals = answer.double().logsumexp(dim=1)
     # Rows that are not finite are another matter: the cell has diverged.
-    wrong = totals[totals.isfinite() & (totals.abs() > _SLACK)]
+    wrong = totals[answer.isfinite().all(dim=1) & (totals.abs() > _SLACK)]
     if len(wrong):
         raise BrokenContractError(
             f"predict() gave rows that are no log-probabilities: of one the probabilities sum to"
