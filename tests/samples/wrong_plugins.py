@@ -502,7 +502,10 @@ FAULTS = {
     ("aggregator", DividesBySize): (["empty-shards"], "crashes: ZeroDivisionError.*wrong_plugins.py, in "),
     ("aggregator", HearsTheDead): (["empty-shards"], "A retired member still counts"),
     ("aggregator", NormalisesOverNodes): (["row-by-row"], "A row depends on other rows"),
-    ("aggregator", DividesByZero): (["answers", "empty-shards", "more-shards-than-nodes"], "values that are not finite"),
+    ("aggregator", DividesByZero): (
+        ["answers", "empty-shards", "more-shards-than-nodes"],
+        "values that are not finite",
+    ),
     ("aggregator", GoesOnLearning): (["from-scratch"], "A second fit\\(\\) differs from the first: bias"),
     ("unlearner", IgnoresTheRequest): (["heeds-the-request"], "It ignores the request: it claims approximate"),
     ("unlearner", GivesNaN): (["answers"], "isolated nodes.*values that are not finite"),
