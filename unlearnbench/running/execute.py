@@ -102,13 +102,12 @@ def _run_here(plan: Plan, on_progress: Callable[[Progress], None], compute: Comp
         for number, cell in enumerate(plan.wanted, start=1):
             on_progress(Progress(cell, number, total))
             kind = canonical_json([cell.method.canonical(), cell.model.canonical()])
+            graph = plan.graphs[cell.dataset_label]
             if kind not in warmed:
                 warmed.add(kind)
-                graph = plan.graphs[cell.dataset_label]
                 # A network of the session may have layers for one number of features and classes alone.
                 fixed = SESSION in cell.model.distributions()
                 prepare(cell, context, (graph.num_features, graph.num_classes) if fixed else WARM_UP_SIZES)
-            graph = plan.graphs[cell.dataset_label]
             record = do_cell(cell, graph, context, plan.store, plan.save_state, compute, plan.config.keeps_records)
             on_progress(Progress(cell, number, total, record))
             yield record
