@@ -17,7 +17,7 @@ from unlearnbench.task import Training
 from unlearnbench.unlearning import Claim
 
 METHODS = ["gnndelete[epochs=5]", "megu[epochs=3]", "scrub[epochs=3,max_steps=2]", "gradient-ascent"]
-OTHERS = ["etr[ratio=0.1]", "cognac[epochs=3]", "d2dgn[epochs=3]"]
+OTHERS = ["etr[lr=0.1,ratio=0.1]", "cognac[epochs=3]", "d2dgn[epochs=3]"]
 BASELINES = ["finetune[epochs=3]", "neggrad-plus[epochs=3]", "bad-teacher[epochs=3]", "ssd"]
 EACH = pytest.mark.parametrize("text", [*METHODS, *BASELINES, *OTHERS])
 
