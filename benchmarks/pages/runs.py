@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pages.evidence import DATASETS, MODEL, PRESETS, PROTOCOL, SMALL, Evidence, Row, method_of
 from pages.tables import fixed, table
 from unlearnbench.report.tables.cost import break_even, shown_even
+from unlearnbench.report.tables.poison import MOMENTS
 
 SHARDED = ("sisa", "grapheraser", "graphrevoker")
 MODELS = ("gcn", "gat", "sage", "appnp", "jknet")
@@ -25,7 +26,6 @@ WRONG = {
     "1000 spurious edges": "all",
 }
 POISONED = ("gcn", "gat", "appnp")
-MOMENTS = ("clean", "poisoned", "unlearned", "fresh")
 PARTITIONS = {
     "random": "random",
     "hash": "hash",

@@ -59,7 +59,7 @@ class Dampening(PostHoc):
         parameters = network.parameters()
         batches = to_forget.tensor_split(-(-len(to_forget) // size))
         # The square of a mean falls with the number of nodes: both importances need batches of about one size. The
-        # last batch may be smaller, and counts as much: so does that of a loader in the released code.
+        # last batch may be smaller, and counts as much.
         all_batches = order.split(len(batches[0]))
         forget, everywhere = (importance(losses, each, parameters) for each in (batches, all_batches))
         dampened = 0

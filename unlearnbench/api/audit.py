@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from unlearnbench.api.callbacks import OnRecord
@@ -51,5 +50,4 @@ def audit(
     config = make_config(values, "unlearnbench.audit")
     catalogue = load_and_report(config.disable_plugins)
     plan = make_audit_plan(config, names, catalogue)
-    plan = replace(plan, on_record=on_record or plan.on_record)
-    return computed(plan, Audit.auditor(catalogue), progress, "unlearnbench.audit")
+    return computed(plan, Audit.auditor(catalogue), progress, on_record, "unlearnbench.audit")

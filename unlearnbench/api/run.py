@@ -52,8 +52,7 @@ def run(
     configs = make_configs(named({"methods": methods, **settings}), "unlearnbench.run")
     first = configs[0]
     plan = take_shard(make_plan(configs, load_and_report(first.disable_plugins)), first.shard)
-    plan = replace(plan, on_record=on_record or plan.on_record)
-    return computed(plan, watched(on_phase, on_epoch, first), progress, "unlearnbench.run")
+    return computed(plan, watched(on_phase, on_epoch, first), progress, on_record, "unlearnbench.run")
 
 
 def named(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,18 +62,22 @@ def named(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**names, "device": str(names["device"])} if "device" in names else names
 
 
-def computed(plan: Plan, compute: Compute, progress: bool | None, caller: str) -> list[Record]:
+def computed(
+    plan: Plan, compute: Compute, progress: bool | None, on_record: OnRecord | None, caller: str
+) -> list[Record]:
     """Compute a plan, after a warning for each thing of a graph that is ignored or assumed.
 
     Args:
         plan: What to compute.
         compute: Makes a record.
         progress: Whether to show how far it is; None: only in a notebook.
+        on_record: Called with each record that was made.
         caller: The function that the user called.
     """
     for notice in plan.notices:
         if isinstance(notice, Assumption):
             silence = f'warnings.filterwarnings("ignore", "{caller}") silences this.'
             warnings.warn(f"{caller}: {notice} {silence}", stacklevel=3)
+    plan = replace(plan, on_record=on_record or plan.on_record)
     shown = is_notebook() if progress is None else progress
     return execute_with_progress(plan, compute) if shown else execute(plan, compute=compute)
